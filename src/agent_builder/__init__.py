@@ -1,0 +1,1 @@
+"""Agent Builder: a confined, approval-first agent runtime for one operator."""

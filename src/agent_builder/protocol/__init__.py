@@ -1,0 +1,1 @@
+"""Shared words: values, records and errors that several rooms use. Imports nothing of ours."""

@@ -1,0 +1,39 @@
+"""The release catalog: every Tool there is, in the order in which providers see them. The text is terse because a
+local model evaluates all of it."""
+
+from agent_builder.protocol.limits import (
+    COMMAND_BYTES,
+    COMMAND_OUTPUT_BYTES,
+    ECHO_BYTES,
+    EDIT_FRAGMENT_BYTES,
+    PATH_BYTES,
+    PATTERN_BYTES,
+    READ_BYTES,
+    READ_LINES,
+    SEARCH_RESULT_BYTES,
+    WRITE_BYTES,
+)
+from agent_builder.protocol.toolspec import ALLOW, ASK, ToolCatalog, ToolSpec
+
+_PATH: dict[str, object] = {"type": "string", "maxBytes": PATH_BYTES}
+
+CATALOG = ToolCatalog((
+    ToolSpec("file/read_text", 1, f"Read a text file, at most {READ_BYTES} bytes or {READ_LINES} lines a call.",
+             {"path": _PATH, "start_line": {"type": "integer", "minimum": 1, "maximum": 1 << 30},
+              "max_lines": {"type": "integer", "minimum": 1, "maximum": READ_LINES}}, ("path",), ALLOW, READ_BYTES),
+    ToolSpec("file/stat", 1, "Size, lines and digest of a file, or whether a directory exists.", {"path": _PATH}, ("path",), ALLOW, READ_BYTES),
+    ToolSpec("file/glob", 1, "List files by pattern: * in a name, ** for any depth, [[] for a literal [.",
+             {"pattern": {"type": "string", "maxBytes": PATTERN_BYTES}}, ("pattern",), ALLOW, SEARCH_RESULT_BYTES),
+    ToolSpec("file/grep", 1, "Find a text in files. Literal unless regex is true (simple patterns only).",
+             {"pattern": {"type": "string", "maxBytes": PATTERN_BYTES}, "path": _PATH, "regex": {"type": "boolean"}},
+             ("pattern",), ALLOW, SEARCH_RESULT_BYTES),
+    ToolSpec("file/edit", 1, "Replace old (must occur exactly once in the file) by new. Read the file first. The operator must approve.",
+             {"path": _PATH, "old": {"type": "string", "maxBytes": EDIT_FRAGMENT_BYTES}, "new": {"type": "string", "maxBytes": EDIT_FRAGMENT_BYTES}},
+             ("path", "old", "new"), ASK, READ_BYTES),
+    ToolSpec("file/write", 1, f"Create a file or replace all of its text, at most {WRITE_BYTES} bytes. The operator must approve.",
+             {"path": _PATH, "content": {"type": "string", "maxBytes": WRITE_BYTES}}, ("path", "content"), ASK, READ_BYTES),
+    ToolSpec("exec/run", 1, "Run 'runtime-compile' (checks all *.py files for syntax errors) or one of printf, pwd, true, false. The operator must approve.",
+             {"command": {"type": "string", "maxBytes": COMMAND_BYTES}}, ("command",), ASK, COMMAND_OUTPUT_BYTES),
+    ToolSpec("builtin/echo", 1, "Give the text back.", {"text": {"type": "string", "maxBytes": ECHO_BYTES}}, ("text",), ALLOW, READ_BYTES,
+             local=True, offered=False),
+))
