@@ -79,6 +79,14 @@ GIT_STATUS_BYTES = 16 * 1024  # bytes: tracked status in a plan
 GIT_STATUS_S = 2  # seconds: the git helper
 CALIBRATION_SAMPLES = 16  # observations: newest ones used
 CALIBRATION_MIN_SAMPLES = 3  # observations: before a fallback estimate counts as calibrated
+COSTS_REMEMBERED = 8192  # entries: counted messages and Turns remembered per tokenizer
+CONTINUATION_BYTES_PER_TOKEN = 2  # bytes: of a tool result taken for a token where counts are exact, to size the room kept for it
+CONTINUATION_HEADROOM_SHARE = 4  # divisor: of the input budget, the most that is kept free before the first call
+INSTRUCTIONS_SHARE = 4  # divisor: of the input budget, the most that workspace instructions may take
+NOTES_SHARE = 8  # divisor: of the input budget, the most that notes on earlier Turns may take
+COLLAPSE_BYTES = 2048  # bytes: shortened lines on earlier Turns
+COLLAPSE_TEXT_BYTES = 120  # bytes: of a message or answer in such a line
+RECEIPT_BYTES = 256  # bytes: a receipt for text that was left out
 CONTINUATION_RESULT_BYTES = 4096  # bytes: room for one tool result kept before the first call
 CONTINUATION_MESSAGE_TOKENS = 256  # tokens: room for the next message
 QUALIFICATION_MESSAGE_BYTES = 2000  # bytes: a message that every enabled model must admit with the whole toolset
@@ -193,10 +201,16 @@ HANDSHAKE_BYTES = 64 * 1024  # bytes: one line of the handshake with a confined 
 PROC_FILE_BYTES = 64 * 1024  # bytes: read of one file below /proc
 
 # storage
-JOURNAL_SIZE_LIMIT_BYTES = 16 * 1024 * 1024  # bytes: journal_size_limit of SQLite's WAL
+CALIBRATION_SCOPES = 64  # scopes: of observations and rates kept per Agent
+CHECKPOINT_COMMITS = 128  # commits: between two passive checkpoints
 DATABASE_BYTES = 1024 * 1024 * 1024  # bytes: one Agent's database
 DATABASE_RESERVE_BYTES = 1024 * 1024  # bytes: kept free for terminals
+JOURNAL_SIZE_LIMIT_BYTES = 16 * 1024 * 1024  # bytes: journal_size_limit of SQLite's WAL
+QUICK_CHECK_BYTES = 64 * 1024 * 1024  # bytes: a larger database is checked by its schema only when it is opened
 REGISTRY_BYTES = 16 * 1024 * 1024  # bytes: the registry database
+SQLITE_BUSY_MS = 5000  # milliseconds: wait for another program's lock
+SUMMARIES_PER_CONVERSATION = 16  # summaries: kept of one Conversation
+WAL_PAGES = 4096  # pages: in the WAL before a commit checkpoints by itself, when passive checkpoints do not keep up
 
 # gateway
 BODY_BYTES = 64 * 1024  # bytes: a request body
