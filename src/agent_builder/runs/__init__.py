@@ -1,0 +1,1 @@
+"""One Run, from spawn to terminal."""

@@ -1,0 +1,49 @@
+"""RunClock: the wall clock of one Run. It stands still while the operator decides, for at most the profile's approval time."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+
+from agent_builder.protocol.model_profile import Budgets
+from agent_builder.protocol.ports import Clock
+
+
+class RunClock:
+    """Starts when it is made. All values in seconds."""
+
+    def __init__(self, clock: Clock, budgets: Budgets) -> None:
+        self._clock = clock
+        self._started = clock.monotonic()
+        self._deadline = self._started + budgets.run_s
+        self._approval_left = budgets.approval_s
+        self._waiting_since: float | None = None
+
+    @property
+    def deadline(self) -> float:
+        """On the monotonic clock; moves only by waiting."""
+        paused = 0.0 if self._waiting_since is None else self._clock.monotonic() - self._waiting_since
+        return self._deadline + paused
+
+    def remaining_s(self) -> float:
+        """What is left of the approval time."""
+        used = 0.0 if self._waiting_since is None else self._clock.monotonic() - self._waiting_since
+        return max(0.0, self._approval_left - used)
+
+    def expires_at(self) -> datetime:
+        return self._clock.now() + timedelta(seconds=self.remaining_s())
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        self._waiting_since = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            waited = self._clock.monotonic() - self._waiting_since
+            self._deadline += waited
+            self._approval_left = max(0.0, self._approval_left - waited)
+            self._waiting_since = None
+
+    async def expired(self) -> None:
+        """Returns once the deadline has passed."""
+        while (left := self.deadline - self._clock.monotonic()) > 0:
+            await self._clock.sleep(left)
