@@ -46,10 +46,14 @@ def _arguments() -> argparse.Namespace:
     fetching = commands.add_parser("fetch", help="bring and verify weights")
     fetching.add_argument("modes", nargs="+", choices=list(CATALOG))
     serving = commands.add_parser("serve", help="answer on loopback until terminated")
-    serving.add_argument("modes", nargs="*", choices=list(CATALOG))
+    serving.add_argument("modes", nargs="*", metavar="{" + ",".join(CATALOG) + "}")
     serving.add_argument("--model-file", type=Path, help="weights the operator already has")
     serving.add_argument("--port", type=int, default=0, help="0 takes a free port")
-    return parser.parse_args()
+    given = parser.parse_args()
+    for mode in given.modes:
+        if mode not in CATALOG:
+            parser.error(f"unknown model {mode!r}")
+    return given
 
 
 def _models(checkout: Path, modes: list[str], model_file: Path | None) -> list[Model]:

@@ -39,7 +39,6 @@ def start(checkout: Checkout, wish: Wish) -> int:
     mode = _mode(checkout, wish)
     if mode is not None:
         prepare(checkout, mode)
-        write_mode(checkout, mode)
     with lifecycle_lock(control_plane):
         found = {role: find(control_plane, role) for role in Role}
         if found[Role.SUPERVISOR].standing is Standing.ALIVE:
@@ -52,7 +51,10 @@ def start(checkout: Checkout, wish: Wish) -> int:
         created = ensure_token(checkout.bootstrap_token)
         process, reports = _spawn_supervisor(checkout, mode, port)
         reports.expect("supervising")
-    return _until_ready(checkout, process, reports, host, port, created)
+    code = _until_ready(checkout, process, reports, host, port, created)
+    if wish.mode is not None:
+        write_mode(checkout, wish.mode)
+    return code
 
 
 def _address() -> tuple[str, int]:

@@ -25,7 +25,7 @@ def stop(checkout: Checkout, forced: bool) -> int:
             raise Refused(f"{root} is still used by a process that is not ours to end; it was left")
         foreign = [role for role, each in found.items() if each.standing is Standing.FOREIGN]
         if foreign:
-            raise Refused(f"identity mismatch: the record of the {foreign[0]} named a process that is not ours; it was left alone", EXIT_FOREIGN)
+            raise Refused(f"{'stopped' if stopped else 'not running'}; identity mismatch: the record of the {foreign[0]} named a process that is not ours; it was left alone", EXIT_FOREIGN)
         print(f"agent-builder: {'stopped' if stopped else 'not running'}")
         return 0
 

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Runs the tests: ./scripts/test.sh [pytest arguments]. Bootstraps --dev and finds or gets a browser first.
+# exit: 0 all passed · 1 a test failed or something could not be prepared · 2 wrong argument · 3 the machine lacks something · 75 busy
+set -Eeuo pipefail
+source "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../env.sh"
+source "$AGENT_BUILDER_ROOT/scripts/lib/say.sh"
+source "$AGENT_BUILDER_ROOT/scripts/lib/environment.sh"
+source "$AGENT_BUILDER_ROOT/scripts/lib/browser.sh"
+
+ensure_environment "$AGENT_BUILDER_ROOT/.venv" dev "$AGENT_BUILDER_ROOT/config/requirements-dev.txt"
+say "tests: packages are ready"
+find_browser
+say "tests: browser is $AGENT_BUILDER_BROWSER"
+cd -- "$AGENT_BUILDER_ROOT"
+exec ./.venv/bin/python -m pytest "$@"
