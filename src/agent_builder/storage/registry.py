@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from agent_builder.protocol.errors import AgentLimit, Internal, NotFound
+from agent_builder.protocol.ids import AgentId
 from agent_builder.protocol.limits import AGENTS
 from agent_builder.storage.stamps import from_micros, to_micros
 
@@ -21,7 +22,7 @@ class AgentState(StrEnum):
 class AgentRow:
     """`target_generation`: only while upgrading, the one being built."""
 
-    agent_id: str
+    agent_id: AgentId
     name: str
     system: bool
     generation: int
@@ -98,4 +99,4 @@ def remove_agent(conn: sqlite3.Connection, agent_id: str) -> None:
 
 def _row(found: tuple[str, str, int, int, str, int | None, int]) -> AgentRow:
     agent_id, name, system, generation, state, target, created = found
-    return AgentRow(agent_id, name, bool(system), generation, AgentState(state), target, from_micros(created))
+    return AgentRow(AgentId(agent_id), name, bool(system), generation, AgentState(state), target, from_micros(created))

@@ -13,12 +13,18 @@ from agent_builder.storage.turn_rows import (
     COLUMNS,
     NewTurn,
     TurnEnd,
+    TurnError,
     TurnRow,
     error_json,
     read_turn,
     shown_attachments,
     usage_json,
 )
+
+__all__ = [
+    "IllegalMove", "NewTurn", "TurnEnd", "TurnError", "TurnRow", "admit_turn", "begin_turn", "bundles", "find_by_request",
+    "finish_turn", "get_turn_by_run", "move", "turn_page", "unfinished_turns",
+]
 
 _MOVES = {
     "preparing": frozenset({"running", "failed", "cancelled", "interrupted"}),
