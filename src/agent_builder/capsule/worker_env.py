@@ -99,12 +99,18 @@ def _compile_all(root: Path) -> None:
 
 
 def _digests(root: Path) -> dict[str, str]:
-    files = (path for path in sorted(root.rglob("*")) if path.is_file() and path.name != "manifest.json")
-    return {str(path.relative_to(root)): digest_bytes(path.read_bytes()) for path in files}
+    """Every regular file but the manifest. Anything else that is no directory has the digest "not a file"."""
+    entries = (path for path in sorted(root.rglob("*")) if path.is_symlink() or not path.is_dir())
+    return {str(path.relative_to(root)): _digest(path) for path in entries if path != root / "manifest.json"}
+
+
+def _digest(path: Path) -> str:
+    return digest_bytes(path.read_bytes()) if path.is_file() and not path.is_symlink() else "not a file"
 
 
 def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for directory in reversed(path.parents):
+        directory.mkdir(mode=0o700, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

@@ -133,7 +133,7 @@ def _require_errno(what: str, expected: int, attempt: Callable[[], object]) -> N
 
 
 def _require_one_thread() -> None:
-    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
-        threads = [line.split()[1] for line in status if line.startswith("Threads:")]
-    if threads != ["1"]:
+    with open("/proc/self/status", "rb") as status:
+        threads = [line.split()[1] for line in status if line.startswith(b"Threads:")]
+    if threads != [b"1"]:
         raise ConfinementFailed("the process has more than one thread")

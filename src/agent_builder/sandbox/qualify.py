@@ -65,9 +65,10 @@ async def failed_probes(worker_env: Path, scratch: Path) -> list[str]:
 async def _failures(
     kind: str, command: list[str], environment: dict[str, str], expected: dict[str, str], targets: Targets, inside: Path
 ) -> list[str]:
+    # No new session: a session leader could not call setsid anyway, and the probe would prove nothing.
     request = json.dumps({"probe": {"targets": targets, "then_die": MACHINE == "x86_64"}}).encode() + b"\n"
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=inside, env=environment, pass_fds=(targets.descriptor,), start_new_session=True,
+        *command, cwd=inside, env=environment, pass_fds=(targets.descriptor,),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )
     try:

@@ -20,9 +20,16 @@ from agent_builder.protocol.frames import (
     Start,
     ToolCall,
     ToolResult,
+    UserText,
     WorkerFrame,
 )
-from agent_builder.protocol.limits import CONTENT_FRAMES, MODEL_CALLS_MAX, RAW_STREAM_BYTES, TOOL_CALLS_MAX
+from agent_builder.protocol.limits import (
+    CONTENT_FRAMES,
+    MESSAGE_BYTES,
+    MODEL_CALLS_MAX,
+    RAW_STREAM_BYTES,
+    TOOL_CALLS_MAX,
+)
 from agent_builder.protocol.toolspec import ToolCatalog
 
 ECHO = "builtin/echo"
@@ -32,6 +39,7 @@ class Waiting(Enum):
     """What the kernel waits for."""
 
     START = "start"
+    MESSAGE = "message"
     MODEL = "model"
     TOOL = "tool"
     NOTHING = "nothing"
@@ -44,8 +52,11 @@ class HarnessKernel:
         self._catalog = catalog
         self._waiting = Waiting.START
         self._start: Start | None = None
+        self._message_bytes = 0
         self._model_calls = 0
         self._tool_calls = 0
+        self._call = 0
+        self._answering = False
         self._text_frames = 0
         self._text_bytes = 0
         self._seen: set[str] = set()
@@ -63,26 +74,39 @@ class HarnessKernel:
         match frame:
             case Start() if self._waiting is Waiting.START:
                 return self._begin(frame)
-            case ModelText() if self._awaits(frame.call):
+            case UserText() if self._waiting is Waiting.MESSAGE:
+                return self._take_message(frame)
+            case ModelText() if self._takes_number(frame.call):
                 return self._count_text(frame)
-            case ModelDone() if self._awaits(frame.call):
+            case ModelDone() if self._takes_number(frame.call):
                 return self._after_model(frame)
-            case ModelFailed() if self._awaits(frame.call):
+            case ModelFailed() if self._takes_number(frame.call):
                 return self._fail(frame.code)
             case ToolResult() if self._waiting is Waiting.TOOL and frame.call_id == self._queue[0].call_id:
                 return self._after_tool(frame.call_id)
             case _:
                 return self._fail("worker_protocol")
 
-    def _awaits(self, call: int) -> bool:
-        return self._waiting is Waiting.MODEL and call == self._model_calls
+    def _takes_number(self, call: int) -> bool:
+        """The host numbers the provider calls, and one that it repeats gets a new number: a model call is answered under one
+        number, higher than those before."""
+        if self._waiting is not Waiting.MODEL or (call != self._call if self._answering else call <= self._call):
+            return False
+        self._call, self._answering = call, True
+        return True
 
     def _begin(self, start: Start) -> list[WorkerFrame]:
         known = all(self._catalog.get(tool_id) for tool_id in start.tool_ids)
         if not known or not 1 <= start.model_calls <= MODEL_CALLS_MAX or start.tool_calls > TOOL_CALLS_MAX:
             return self._fail("worker_protocol")
-        self._start = start
-        return self._ask_model()
+        self._start, self._waiting = start, Waiting.MESSAGE
+        return []
+
+    def _take_message(self, part: UserText) -> list[WorkerFrame]:
+        self._message_bytes += _size(part.text)
+        if self._message_bytes > MESSAGE_BYTES:
+            return self._fail("worker_protocol")
+        return self._ask_model() if part.last else []
 
     def _ask_model(self) -> list[WorkerFrame]:
         start = self._started()
@@ -90,14 +114,14 @@ class HarnessKernel:
             return self._fail("model_tool_loop")
         self._model_calls += 1
         self._text_frames = self._text_bytes = 0
-        self._waiting = Waiting.MODEL
-        plan, toolset = Reference(*start.plan), Reference(*start.toolset)
-        return [ModelCall(plan, toolset, list(self._results))]
+        self._waiting, self._answering = Waiting.MODEL, False
+        results, self._results = self._results, []
+        return [ModelCall(Reference(*start.plan), Reference(*start.toolset), results)]
 
     def _count_text(self, frame: ModelText) -> list[WorkerFrame]:
         """The words are the host's own record; the Worker only checks that they stay within their bounds."""
         self._text_frames += 1
-        self._text_bytes += len(frame.text.encode("utf-8", "surrogatepass"))
+        self._text_bytes += _size(frame.text)
         if self._text_frames > CONTENT_FRAMES or self._text_bytes > RAW_STREAM_BYTES:
             return self._fail("worker_protocol")
         return []
@@ -133,21 +157,17 @@ class HarnessKernel:
         return self._next_tool()
 
     def _next_tool(self) -> list[WorkerFrame]:
-        """Runs Worker-local calls at once; stops at the first that the host must answer. Then the model's turn."""
-        sent: list[WorkerFrame] = []
-        while self._queue and self._is_local(self._queue[0]):
-            call = self._queue.pop(0)
-            self._results.append(call.call_id)
-            sent.append(LocalResult(call.call_id, str(call.arguments["text"])))
+        """One call at a time; after the last it is the model's turn."""
         if not self._queue:
-            return sent + self._ask_model()
+            return self._ask_model()
         self._waiting = Waiting.TOOL
-        return [*sent, ToolCall(*self._queue[0])]
-
-    def _is_local(self, call: CallProposal) -> bool:
-        return call.tool_id == ECHO
+        call = self._queue[0]
+        if call.tool_id == ECHO:
+            return [LocalResult(call.call_id, str(call.arguments["text"]))]
+        return [ToolCall(call.call_id, call.tool_id, call.arguments)]
 
     def _after_tool(self, call_id: str) -> list[WorkerFrame]:
+        """The host has recorded the result of a brokered or local call."""
         self._queue.pop(0)
         self._results.append(call_id)
         return self._next_tool()
@@ -159,3 +179,7 @@ class HarnessKernel:
     def _started(self) -> Start:
         assert self._start is not None
         return self._start
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
