@@ -1,0 +1,1 @@
+"""Planning what a model sees: pure, synchronous functions of their arguments."""

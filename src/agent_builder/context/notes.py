@@ -1,0 +1,63 @@
+"""Notes on the Turns that have left: a summary where there is one, and one shortened line for each Turn that it does not
+cover. The lines need no model and are always the same for the same Turns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_builder.context.costs import Rendered, priced
+from agent_builder.context.inputs import Summary
+from agent_builder.context.render import note_messages
+from agent_builder.protocol.limits import COLLAPSE_BYTES, COLLAPSE_TEXT_BYTES
+from agent_builder.protocol.messages import CompletedTurnContext
+from agent_builder.protocol.request import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """`collapsed`: how many Turns the text speaks of."""
+
+    text: str
+    messages: tuple[Rendered, ...]
+    collapsed: int
+
+
+NO_NOTES = Notes("", (), 0)
+
+
+def notes_of(gone: Sequence[CompletedTurnContext], summary: Summary | None, room: int, counter: TokenCounter) -> Notes:
+    """The fullest notes within `room` tokens: summary and lines, the summary, the lines, or nothing."""
+    covered = summary.covered if summary is not None and summary.covered <= len(gone) else 0
+    summary_text = summary.text if summary is not None and covered else ""
+    lines, spoken_of = collapse(gone, covered, min(COLLAPSE_BYTES, room // 2))
+    candidates = [(f"{summary_text}\n{lines}" if lines else summary_text, covered + spoken_of), (summary_text, covered)] if summary_text else []
+    candidates.append((lines, spoken_of) if not covered else collapse(gone, 0, min(COLLAPSE_BYTES, room // 2)))
+    for text, collapsed in candidates:
+        messages = tuple(priced(message, counter) for message in note_messages(text)) if text else ()
+        if messages and sum(part.cost.upper(counter) for part in messages) <= room:
+            return Notes(text, messages, collapsed)
+    return NO_NOTES
+
+
+def collapse(gone: Sequence[CompletedTurnContext], first: int, room: int) -> tuple[str, int]:
+    """A line for each Turn from index `first` on, within `room` bytes: the very first Turn, which often says what all is
+    about, then the newest ones. Gives the lines in order and their number."""
+    chosen: dict[int, str] = {}
+    order = [0, *range(len(gone) - 1, 0, -1)] if first == 0 else list(range(len(gone) - 1, first - 1, -1))
+    for index in order[: len(gone) - first]:
+        line = _line(index, gone[index])
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        chosen[index] = line
+    return "\n".join(chosen[index] for index in sorted(chosen)), len(chosen)
+
+
+def _line(index: int, bundle: CompletedTurnContext) -> str:
+    return f"Turn {index + 1}: {excerpt(bundle.user_text, COLLAPSE_TEXT_BYTES)} => {excerpt(bundle.answer, COLLAPSE_TEXT_BYTES)}"
+
+
+def excerpt(text: str, room: int) -> str:
+    """The beginning of a text on one line, cut at a code point."""
+    flat = " ".join(text.split())
+    data = flat.encode()
+    return flat if len(data) <= room else data[: room - len("…".encode())].decode(errors="ignore") + "…"

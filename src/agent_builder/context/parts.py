@@ -1,0 +1,130 @@
+"""The parts of a plan before it is sealed: trusted sections, tool schemas, sizes of past Turns."""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent_builder.context.compaction import Room, TurnSize
+from agent_builder.context.costs import Cost, Rendered, priced, priced_schema, remembered
+from agent_builder.context.inputs import PlanInputs
+from agent_builder.context.instructions import AGENT, AGENT_TOOLS, PLATFORM, environment
+from agent_builder.context.plan import RenderedTurn, Role, Section, Trust
+from agent_builder.context.render import system_message, turn_messages
+from agent_builder.protocol.digest import digest_bytes, digest_of
+from agent_builder.protocol.errors import InstructionsRefused
+from agent_builder.protocol.limits import INSTRUCTIONS_SHARE, NOTES_SHARE
+from agent_builder.protocol.messages import CompletedTurnContext
+from agent_builder.protocol.request import TokenCounter
+
+WORKSPACE_HEAD = "Workspace instructions (agent-builder.md):"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedParts:
+    """What every request of a Conversation begins with."""
+
+    tools: tuple[Rendered, ...]
+    head: Rendered
+    sections: tuple[Section, ...]
+
+    @property
+    def rendered(self) -> tuple[Rendered, ...]:
+        return (*self.tools, self.head)
+
+
+def fixed_parts(inputs: PlanInputs, counter: TokenCounter) -> FixedParts:
+    """Raises InstructionsRefused when the workspace instructions take more than their share of the input budget."""
+    refuse_long_instructions(inputs.instructions, inputs.model.input_budget, counter)
+    sections = tuple(_trusted_sections(inputs, counter))
+    return FixedParts(
+        tools=tuple(priced_schema(schema, counter) for schema in inputs.toolset.schemas),
+        head=priced(system_message([section.text for section in sections]), counter),
+        sections=sections,
+    )
+
+
+def refuse_long_instructions(text: str | None, input_budget: int, counter: TokenCounter) -> None:
+    share = input_budget // INSTRUCTIONS_SHARE
+    tokens = count_text(text, counter) if text else 0
+    if tokens > share:
+        raise InstructionsRefused(
+            f"workspace/agent-builder.md takes {tokens} tokens, but at most {share} (a quarter of the model's input budget) are "
+            "allowed; shorten the file.", tokens=tokens, allowed=share,
+        )
+
+
+def _trusted_sections(inputs: PlanInputs, counter: TokenCounter) -> Iterator[Section]:
+    yield section("platform", "system", "trusted", "platform", PLATFORM, counter)
+    agent = f"{AGENT} {AGENT_TOOLS}" if inputs.toolset.specs else AGENT
+    yield section("agent", "system", "trusted", "agent", agent, counter)
+    if inputs.instructions and inputs.instructions.strip():
+        text = f"{WORKSPACE_HEAD}\n{inputs.instructions.strip()}"
+        yield section("workspace", "system", "trusted", "workspace/agent-builder.md", text, counter)
+    yield section("environment", "system", "trusted", "environment", environment(inputs.today), counter)
+
+
+def section(name: str, role: Role, trust: Trust, provenance: str, text: str, counter: TokenCounter) -> Section:
+    data = text.encode()
+    return Section(name, role, trust, provenance, len(data), count_text(text, counter), digest_bytes(data), text)
+
+
+def turn_section(turn: RenderedTurn) -> Section:
+    """A whole past Turn."""
+    text = "\n".join(str(part.message["content"]) for part in turn.messages)
+    tokens = sum(part.cost.text for part in turn.messages)
+    digest = digest_of([part.digest for part in turn.messages])
+    return Section("turn", "conversation", "untrusted", f"turn {turn.bundle.turn_id}", len(text.encode()), tokens, digest, text)
+
+
+def count_text(text: str, counter: TokenCounter) -> int:
+    return remembered(counter, f"text:{digest_bytes(text.encode())}", lambda: counter.count(text))
+
+
+def rendered_turn(bundle: CompletedTurnContext, counter: TokenCounter) -> RenderedTurn:
+    return RenderedTurn(bundle, tuple(priced(message, counter) for message in turn_messages(bundle)))
+
+
+def turn_sizes(history: Sequence[CompletedTurnContext], counter: TokenCounter, inflation: float) -> list[TurnSize]:
+    """In tokens of the upper bound, times `inflation`."""
+    sizes = []
+    for bundle in history:
+        message, whole = remembered(counter, f"turn:{bundle_digest(bundle)}", lambda bundle=bundle: _turn_costs(bundle, counter))  # type: ignore[misc]
+        sizes.append(TurnSize(weight(message, counter, inflation), weight(whole, counter, inflation)))
+    return sizes
+
+
+def _turn_costs(bundle: CompletedTurnContext, counter: TokenCounter) -> tuple[Cost, Cost]:
+    costs = [part.cost for part in rendered_turn(bundle, counter).messages]
+    whole = Cost(*(sum(getattr(cost, name) for cost in costs) for name in ("text", "spare", "units", "bytes")))
+    return costs[0], whole
+
+
+def weight(cost: Cost, counter: TokenCounter, inflation: float) -> int:
+    return math.ceil(cost.upper(counter) * inflation)
+
+
+def bundle_digest(bundle: CompletedTurnContext) -> str:
+    """Names the content of a Turn, whichever Conversation it stands in."""
+    parts = [bundle.user_text, bundle.preface, bundle.answer, *(exchange.model_dump_json() for exchange in bundle.exchanges)]
+    data = [part.encode() for part in parts]
+    return hashlib.sha256(b"\0".join([",".join(str(len(one)) for one in data).encode(), *data])).hexdigest()
+
+
+def source_digest(bundles: Sequence[CompletedTurnContext]) -> str:
+    """Names a run of Turns: what a summary was made from."""
+    return digest_of([bundle_digest(bundle) for bundle in bundles])
+
+
+def history_room(inputs: PlanInputs, fixed: FixedParts, headroom: int, counter: TokenCounter) -> Room:
+    inflation = inputs.calibration.inflation()
+    budget = inputs.model.input_budget
+    return Room(
+        fixed=counter.reserve + sum(weight(part.cost, counter, inflation) for part in fixed.rendered),
+        note=note_room(budget), first=budget - headroom, later=budget, target=budget // 2,
+    )
+
+
+def note_room(input_budget: int) -> int:
+    """Tokens that notes on earlier Turns may take."""
+    return input_budget // NOTES_SHARE

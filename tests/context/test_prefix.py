@@ -1,0 +1,168 @@
+"""Consecutive requests begin with the same bytes: what a provider has evaluated once it need not evaluate again."""
+
+from dataclasses import replace
+from datetime import date
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_builder.context.compiler import compile_plan, render_call
+from agent_builder.context.inputs import PlanInputs, Summary
+from agent_builder.context.results import completed_bundle
+from agent_builder.protocol.errors import ModelContextLimit
+from agent_builder.protocol.messages import CompletedTurnContext
+from tests.support.plans import COUNTERS, EXACT_COUNTER, a_call, a_model, an_attachment, exchanges, inputs, texts
+
+MODELS = (a_model(8192), a_model(32768, model_id="large"), a_model(16384, model_id="plain", tools=False))
+
+turn_steps = st.fixed_dictionaries({
+    "text": st.builds(lambda text, times: text * times, texts, st.integers(1, 20)),
+    "steps": st.lists(exchanges, max_size=2),
+    "git": st.sampled_from([None, "", " M a.txt", " M b.txt"]),
+    "attached": st.booleans(),
+    "model": st.sampled_from([0, 0, 0, 0, 1, 2]),
+    "compact": st.sampled_from([False] * 7 + [True]),
+    "finalize": st.booleans(),
+    "answer": st.builds(lambda text, times: text * times, texts, st.integers(1, 60)),
+})
+
+
+class Talk:
+    """A Conversation as it grows: gives all requests of each Turn."""
+
+    def __init__(self, counter) -> None:
+        self.counter = counter
+        self.history: tuple[CompletedTurnContext, ...] = ()
+        self.compacted = 0
+
+    def turn(self, *, text, steps, git, attached, model, compact, finalize, answer):
+        model = MODELS[model]
+        given_inputs: PlanInputs = inputs(
+            model, text, history=self.history, git_status=git, attachments=(an_attachment(),) if attached else (),
+            compact=compact, compacted=self.compacted,
+        )
+        plan = compile_plan(given_inputs, self.counter)
+        if compact:
+            self.compacted = plan.start
+        requests = [
+            render_call(plan, steps[:done], with_tools=True, finalize=finalize and done == len(steps), counter=self.counter)
+            for done in range(len(steps) + 1)
+        ]
+        self.history += (completed_bundle(f"turn-{len(self.history)}", text, plan.preface, steps, answer, finalized=finalize),)
+        return model, plan, requests
+
+
+def begins_with(longer, shorter) -> bool:
+    return longer.tools == shorter.tools and longer.messages[: len(shorter.messages)] == shorter.messages
+
+
+def past(request, plan) -> int:
+    """How many messages stand before this Turn's own."""
+    return request.messages.index(plan.user.message)
+
+
+@settings(max_examples=60, deadline=None)
+@given(script=st.lists(turn_steps, min_size=2, max_size=12), counter=st.sampled_from(COUNTERS))
+def test_a_request_continues_the_one_before_it_unless_turns_had_to_leave(script, counter):
+    talk, last = Talk(counter), {}
+    for step in script:
+        try:
+            model, plan, requests = talk.turn(**step)
+        except ModelContextLimit:
+            continue
+        for earlier, later in pairwise(requests):
+            if past(later, plan) == past(earlier, plan):
+                assert begins_with(later, earlier)
+        before = last.get(model.model_id)
+        if before is not None:
+            start, whole, request = before
+            if start == plan.start and whole:
+                assert begins_with(requests[0], request)
+            assert requests[0].messages[0] == request.messages[0]
+        whole = past(requests[-1], plan) == past(requests[0], plan)
+        last[model.model_id] = (plan.start, whole, requests[-1])
+
+
+def test_the_answer_follows_directly_in_the_next_turns_request():
+    talk = Talk(EXACT_COUNTER)
+    step = {"git": " M a.txt", "attached": True, "model": 1, "compact": False, "finalize": True}
+    _, _, first = talk.turn(text="one", steps=[a_call()], answer="first answer", **step)
+    _, _, second = talk.turn(text="two", steps=[], answer="second answer", **step)
+    assert second[0].messages[len(first[-1].messages)] == {"role": "assistant", "content": "first answer"}
+    assert begins_with(second[0], first[-1])
+
+
+def starts_of(turns: int, window: int, counter, size: int) -> list[int]:
+    talk, found = Talk(counter), []
+    for number in range(turns):
+        _, plan, _ = talk.turn(text=f"question {number}", steps=[], git=None, attached=False, model=0, compact=False, finalize=False,
+                               answer="word " * size)
+        found.append(plan.start)
+    return found
+
+
+def test_the_history_begins_at_the_same_turn_for_several_turns():
+    starts = starts_of(60, 8192, EXACT_COUNTER, 120)
+    moves = [index for index in range(1, 60) if starts[index] != starts[index - 1]]
+    assert len(moves) >= 2
+    assert starts == sorted(starts)
+    assert min(later - earlier for earlier, later in pairwise(moves)) >= 4
+
+
+def test_compaction_frees_down_to_about_half_of_the_budget():
+    talk = Talk(EXACT_COUNTER)
+    before = 0
+    for number in range(40):
+        _, plan, _ = talk.turn(text=f"question {number}", steps=[], git=None, attached=False, model=0, compact=False, finalize=False,
+                               answer="word " * 120)
+        if plan.start != before:
+            assert plan.admission.tokens <= plan.input_budget // 2
+        before = plan.start
+    assert before > 0
+
+
+def test_a_planned_start_does_not_depend_on_whether_a_summary_exists():
+    talk = Talk(EXACT_COUNTER)
+    for number in range(30):
+        talk.turn(text=f"question {number}", steps=[], git=None, attached=False, model=0, compact=False, finalize=False, answer="word " * 120)
+    without = inputs(MODELS[0], history=talk.history)
+    plan = compile_plan(without, EXACT_COUNTER)
+    with_summary = compile_plan(replace(without, summary=Summary(plan.start, "They spoke of words.")), EXACT_COUNTER)
+    assert with_summary.start == plan.start > 0
+    assert with_summary.turns == plan.turns
+    assert "They spoke of words." in with_summary.note[0].message["content"]
+
+
+def test_the_operators_compaction_lasts():
+    talk = Talk(EXACT_COUNTER)
+    step = {"steps": [], "git": None, "attached": False, "model": 1, "finalize": False, "answer": "word " * 50}
+    for number in range(6):
+        talk.turn(text=f"question {number}", compact=False, **step)
+    _, compacted, first = talk.turn(text="shorter please", compact=True, **step)
+    assert 0 < compacted.start < 6
+    _, after, second = talk.turn(text="go on", compact=False, **step)
+    assert after.start == compacted.start
+    assert begins_with(second[0], first[-1])
+
+
+def test_a_new_day_changes_only_the_end_of_the_system_message():
+    today = inputs(a_model(32768), instructions="Be brief.")
+    tomorrow = replace(today, today=date(2026, 3, 2))
+    first, second = (compile_plan(one, EXACT_COUNTER).head.message["content"] for one in (today, tomorrow))
+    assert first.replace("2026-03-01", "2026-03-02") == second
+    assert first.index("2026-03-01") > len(first) - 40
+
+
+def test_arguments_are_rendered_the_same_in_whatever_order_they_were_stored():
+    plan = compile_plan(inputs(), EXACT_COUNTER)
+    call = a_call().calls[0]
+    one = call.model_copy(update={"arguments": {"path": "a", "max_lines": 3}})
+    other = call.model_copy(update={"arguments": {"max_lines": 3, "path": "a"}})
+    exchange = a_call()
+    first, second = (
+        render_call(plan, [exchange.model_copy(update={"calls": (call,)})], with_tools=True, finalize=False, counter=EXACT_COUNTER)
+        for call in (one, other)
+    )
+    assert [list(c["function"]["arguments"]) for m in first.messages for c in m.get("tool_calls", ())] == [["max_lines", "path"]]
+    assert repr(first.messages) == repr(second.messages)
