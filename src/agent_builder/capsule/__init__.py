@@ -1,0 +1,1 @@
+"""One Agent's files: opened only through descriptors, changed only by exchange. Imports protocol and sandbox."""

@@ -1,0 +1,48 @@
+"""The existing names that go with "there is no such file", so that a model that invented a path can choose a real one."""
+
+import difflib
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+from agent_builder.capsule.paths import FileRefused
+from agent_builder.capsule.walk import Walk
+from agent_builder.protocol.limits import NAMES_COMPARED, NAMES_SHOWN_BYTES
+
+_ALIKE = 3
+
+
+def missing_sentence(workspace: Path, path: str, expired: Callable[[], bool]) -> str:
+    """Blocking: walks the workspace."""
+    names = _existing(workspace, expired)
+    if not names:
+        return f"there is no file {path}; the workspace is empty"
+    alike = _alike(path, names)
+    shown = _within([*alike, *(name for name in names if name not in alike)])
+    more = "" if len(shown) == len(names) else ", …"
+    return f"there is no file {path}; files here are: {', '.join(shown)}{more}"
+
+
+def _existing(workspace: Path, expired: Callable[[], bool]) -> list[str]:
+    walk = Walk(workspace, expired)
+    try:
+        return [one.path.text for one in islice(walk.below(), NAMES_COMPARED) if not one.directory and one.refusal is None]
+    except FileRefused:
+        return []
+
+
+def _alike(path: str, names: list[str]) -> list[str]:
+    """Files of the same name elsewhere first, then similar paths."""
+    last = path.rsplit("/", 1)[-1].lower()
+    same = [name for name in names if name.rsplit("/", 1)[-1].lower() == last]
+    return list(dict.fromkeys([*same, *difflib.get_close_matches(path, names, _ALIKE)]))
+
+
+def _within(names: list[str]) -> list[str]:
+    shown, left = [], NAMES_SHOWN_BYTES
+    for name in names:
+        left -= len(name.encode()) + 2
+        if left < 0:
+            break
+        shown.append(name)
+    return shown
