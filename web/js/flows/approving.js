@@ -1,0 +1,39 @@
+/** Permissions: the whole of it is read first, then the operator's word goes to the server once. */
+import { agentPath } from "../api.js";
+
+export function createApproving({ store, api, lists }) {
+  const { dispatch } = store;
+
+  async function readInFull(agentId, permissionId) {
+    if (["loading", "ready"].includes(store.get().permissions.full[permissionId]?.status)) return;
+    dispatch({ type: "permission/loading", permissionId });
+    try {
+      const permission = await api.get(agentPath(agentId, "permissions", permissionId));
+      dispatch({ type: "permission/loaded", permission });
+      if (permission.state !== "pending") dispatch({ type: "permission/gone", permissionId });
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      dispatch({ type: "permission/failed", permissionId, error });
+    }
+  }
+
+  async function decide(agentId, permissionId, decision, reason) {
+    if (store.get().permissions.full[permissionId]?.deciding) return;
+    dispatch({ type: "permission/deciding", permissionId });
+    const body = reason ? { decision, reason } : { decision };
+    try {
+      await api.post(agentPath(agentId, "permissions", permissionId), body);
+      dispatch({ type: "permission/gone", permissionId });
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      dispatch({ type: "permission/undecided", permissionId, error });
+      if (error.code === "permission_stale" || error.code === "not_found") {
+        dispatch({ type: "permission/gone", permissionId });
+        dispatch({ type: "notice/shown", notice: { key: "error.permission_stale" } });
+      }
+      lists.loadPermissions(agentId);
+    }
+  }
+
+  return { readInFull, decide };
+}

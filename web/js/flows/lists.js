@@ -1,0 +1,149 @@
+/** Reading what the server knows into the store, again and again while somebody looks. */
+import { agentPath } from "../api.js";
+import { pageOf } from "../state/turns.js";
+
+const REFRESH_MS = 10_000;
+/** While an Agent is rebuilt or deleted, or the server is still starting. */
+const BUSY_REFRESH_MS = 2_000;
+const FILE_LIST_LIMIT = 512;
+
+export function createLists({ store, api }) {
+  const { dispatch } = store;
+
+  /** One read: success and failure are both something that the page shows. */
+  async function read(path, loaded, failed) {
+    try {
+      const answer = await api.get(path);
+      loaded(answer);
+      return answer;
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      failed?.(error);
+      return null;
+    }
+  }
+
+  const loadHealth = () =>
+    read("/health", (health) => dispatch({ type: "health/loaded", health }), (error) => error.code === "network" && dispatch({ type: "health/failed" }));
+
+  const loadModels = () =>
+    read("/api/models", ({ items }) => dispatch({ type: "models/loaded", items }), () => dispatch({ type: "models/failed" }));
+
+  function loadAgents() {
+    dispatch({ type: "agents/loading" });
+    return read("/api/agents", ({ items }) => dispatch({ type: "agents/loaded", items }), (error) => dispatch({ type: "agents/failed", error }));
+  }
+
+  function loadConversations(agentId) {
+    dispatch({ type: "conversations/loading", agentId });
+    return read(
+      agentPath(agentId, "sessions"),
+      ({ items }) => dispatch({ type: "conversations/loaded", agentId, items }),
+      (error) => dispatch({ type: "conversations/failed", agentId, error }),
+    );
+  }
+
+  const loadPermissions = (agentId) =>
+    read(agentPath(agentId, "permissions"), ({ items }) => dispatch({ type: "permissions/loaded", agentId, items }));
+
+  const loadFiles = (agentId) =>
+    read(`${agentPath(agentId, "workspace")}?limit=${FILE_LIST_LIMIT}`, ({ items }) => dispatch({ type: "files/loaded", agentId, items }));
+
+  function loadCommands(agentId) {
+    if (store.get().gateway.commands[agentId]) return null;
+    return read(agentPath(agentId, "commands"), ({ items }) => dispatch({ type: "commands/loaded", agentId, items }));
+  }
+
+  const loadPreview = (agentId, conversationId) =>
+    read(
+      agentPath(agentId, "sessions", conversationId, "context-preview"),
+      (preview) => dispatch({ type: "preview/loaded", conversationId, preview }),
+      (error) => dispatch({ type: "preview/loaded", conversationId, preview: { state: "unavailable", reason: error.code } }),
+    );
+
+  function loadPage(agentId, conversationId) {
+    dispatch({ type: "page/loading", conversationId });
+    return read(
+      agentPath(agentId, "sessions", conversationId),
+      (answer) => dispatch({ type: "page/loaded", agentId, conversationId, answer }),
+      (error) => dispatch({ type: "page/failed", conversationId, error }),
+    );
+  }
+
+  /** A cursor does not outlive a rename or a restart: then the pages are walked again from the newest one. */
+  async function loadEarlier(agentId, conversationId) {
+    const before = pageOf(store.get(), conversationId).before;
+    if (!before) return;
+    dispatch({ type: "page/earlier_loading", conversationId });
+    try {
+      const answer = await earlierPage(agentId, conversationId, before);
+      dispatch({ type: "page/earlier_loaded", conversationId, answer });
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      dispatch({ type: "page/earlier_failed", conversationId });
+    }
+  }
+
+  async function earlierPage(agentId, conversationId, before) {
+    const path = agentPath(agentId, "sessions", conversationId);
+    try {
+      return await api.get(`${path}?before=${encodeURIComponent(before)}`);
+    } catch (error) {
+      if (error.code !== "invalid_session_cursor") throw error;
+      return walkTo(path, pageOf(store.get(), conversationId).turns[0]?.turn_id);
+    }
+  }
+
+  async function walkTo(path, turnId) {
+    let answer = await api.get(path);
+    while (!answer.turns.some((turn) => turn.turn_id === turnId) && answer.page.next_before_cursor) {
+      answer = await api.get(`${path}?before=${encodeURIComponent(answer.page.next_before_cursor)}`);
+    }
+    const cursor = answer.page.next_before_cursor;
+    return cursor ? api.get(`${path}?before=${encodeURIComponent(cursor)}`) : answer;
+  }
+
+  /** What another tab, or the server itself, may have changed meanwhile. */
+  async function refresh() {
+    const { agentId, conversationId } = store.get().view;
+    const seen = stamp(conversationId);
+    await Promise.all([loadHealth(), loadAgents(), agentId && loadConversations(agentId), agentId && loadPermissions(agentId), healModels()]);
+    if (conversationId && stamp(conversationId) !== seen) await loadPage(agentId, conversationId);
+  }
+
+  function stamp(conversationId) {
+    const { conversations, view } = store.get();
+    const item = conversations[view.agentId]?.items.find((each) => each.conversation_id === conversationId);
+    return item ? `${item.updated_at} ${item.revision} ${item.running_run_id ?? ""}` : "";
+  }
+
+  /** The catalog is read again only while something in it is missing. */
+  function healModels() {
+    const { models } = store.get().gateway;
+    return models.status !== "ready" || models.items.some((model) => !model.available) ? loadModels() : null;
+  }
+
+  function keepFresh() {
+    let timer = 0;
+    const tick = async () => {
+      clearTimeout(timer);
+      if (document.visibilityState === "visible") await refresh();
+      clearTimeout(timer);
+      timer = setTimeout(tick, isBusy(store.get()) ? BUSY_REFRESH_MS : REFRESH_MS);
+    };
+    addEventListener("focus", tick);
+    document.addEventListener("resume", tick);
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && tick());
+    timer = setTimeout(tick, REFRESH_MS);
+  }
+
+  return {
+    loadHealth, loadModels, loadAgents, loadConversations, loadPermissions, loadFiles, loadCommands,
+    loadPreview, loadPage, loadEarlier, refresh, keepFresh,
+  };
+}
+
+function isBusy({ agents, gateway }) {
+  return gateway.health?.status === "loading" || agents.items.some((agent) => agent.phase !== "ready" && agent.phase !== "active");
+}
+

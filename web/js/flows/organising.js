@@ -1,0 +1,129 @@
+/** Making, naming, branching and deleting Agents and Conversations. */
+import { agentPath } from "../api.js";
+import { confirmDialog, promptDialog } from "../dom/dialog.js";
+import { oneLine } from "../dom/plain_text.js";
+
+const TITLE_MAX_CHARS = 120;
+const AGENT_NAME_MAX_CHARS = 64;
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
+
+/** @returns {string|null} the key of the reason against a name */
+export function nameFault(text, maxChars) {
+  const trimmed = text.trim();
+  if (!oneLine(trimmed)) return "name.blank";
+  if (CONTROL.test(trimmed)) return "name.control";
+  return [...trimmed].length > maxChars ? "name.long" : null;
+}
+
+export function createOrganising({ store, api, lists, navigation, words }) {
+  const { dispatch } = store;
+  const { t } = words;
+
+  /** Runs one change; a refusal becomes a notice in words. */
+  async function attempt(change) {
+    try {
+      return await change();
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      dispatch({ type: "notice/shown", notice: { error } });
+      return null;
+    }
+  }
+
+  function askName(title, label, value, maxChars, confirm) {
+    const check = (text) => {
+      const fault = nameFault(text, maxChars);
+      return fault && t(fault, { max: maxChars });
+    };
+    return promptDialog({ title, label, value, confirm, cancel: t("action.cancel"), check });
+  }
+
+  async function renameConversation(agentId, conversation) {
+    const title = await askName(t("conversation.rename_title"), t("conversation.name"), conversation.title, TITLE_MAX_CHARS, t("action.rename"));
+    if (title === null || title === conversation.title) return;
+    await attempt(async () => {
+      const renamed = await api.patch(agentPath(agentId, "sessions", conversation.conversation_id), { title });
+      dispatch({ type: "conversation/upserted", agentId, conversation: renamed });
+    });
+  }
+
+  async function deleteConversation(agentId, conversation) {
+    const sure = await confirmDialog({
+      title: t("conversation.delete_title", { title: oneLine(conversation.title) }),
+      body: [t("conversation.delete_body")],
+      confirm: t("action.delete"),
+      cancel: t("action.keep"),
+      danger: true,
+    });
+    if (!sure) return;
+    await attempt(async () => {
+      await api.remove(agentPath(agentId, "sessions", conversation.conversation_id));
+      const shown = store.get().view.conversationId === conversation.conversation_id;
+      dispatch({ type: "conversation/removed", agentId, conversationId: conversation.conversation_id });
+      if (shown) navigation.go(agentId, null, { replace: true });
+    });
+  }
+
+  async function branch(agentId, conversationId) {
+    await attempt(async () => {
+      const made = await api.post(agentPath(agentId, "sessions", conversationId, "continue"), { mode: "branch" });
+      dispatch({ type: "conversation/upserted", agentId, conversation: made });
+      navigation.go(agentId, made.conversation_id);
+      dispatch({ type: "notice/shown", notice: { key: "conversation.branched" } });
+    });
+  }
+
+  async function createAgent() {
+    const name = await askName(t("agent.create_title"), t("agent.name"), "", AGENT_NAME_MAX_CHARS, t("action.create"));
+    if (name === null) return;
+    await attempt(async () => {
+      const agent = await api.post("/api/agents", { name });
+      dispatch({ type: "agent/upserted", agent });
+      navigation.go(agent.agent_id, null);
+    });
+  }
+
+  async function renameAgent(agent) {
+    const name = await askName(t("agent.rename_title"), t("agent.name"), agent.name, AGENT_NAME_MAX_CHARS, t("action.rename"));
+    if (name === null || name === agent.name) return;
+    await attempt(async () => dispatch({ type: "agent/upserted", agent: await api.patch(agentPath(agent.agent_id), { name }) }));
+  }
+
+  async function deleteAgent(agent) {
+    const sure = await confirmDialog({
+      title: t("agent.delete_title", { name: oneLine(agent.name) }),
+      body: [t("agent.delete_body")],
+      confirm: t("action.delete"),
+      cancel: t("action.keep"),
+      danger: true,
+    });
+    if (!sure) return;
+    await attempt(async () => {
+      await api.remove(agentPath(agent.agent_id));
+      if (store.get().view.agentId === agent.agent_id) leaveAgent(agent.agent_id);
+      await lists.loadAgents();
+    });
+  }
+
+  function leaveAgent(agentId) {
+    const other = store.get().agents.items.find((each) => each.system) ?? store.get().agents.items.find((each) => each.agent_id !== agentId);
+    if (other) navigation.go(other.agent_id, null, { replace: true });
+  }
+
+  async function rebuildAgent(agent) {
+    const sure = await confirmDialog({
+      title: t("agent.rebuild_title", { name: oneLine(agent.name) }),
+      body: [t("agent.rebuild_body")],
+      confirm: t("agent.rebuild"),
+      cancel: t("action.cancel"),
+    });
+    if (!sure) return;
+    await attempt(async () => {
+      await api.post(agentPath(agent.agent_id, "upgrade"));
+      dispatch({ type: "notice/shown", notice: { key: "agent.rebuilding" } });
+      await lists.loadAgents();
+    });
+  }
+
+  return { renameConversation, deleteConversation, branch, createAgent, renameAgent, deleteAgent, rebuildAgent };
+}

@@ -1,0 +1,144 @@
+/** Running Runs: which of them are listened to, what follows from their events, and stopping them. */
+import { agentPath } from "../api.js";
+import { createRunStream } from "../run_stream.js";
+import { isTerminal, runOf } from "../state/run_events.js";
+import { activeTurn, pageOf } from "../state/turns.js";
+
+const STOP_POLL_MS = 700;
+const STOP_POLLS = 40;
+const REPLAY_PAGE = 200;
+const REPLAY_PAGES = 12;
+
+/** @returns {{agentId: string, runId: string, after: number}[]} every active Run this page knows of, once each */
+export function wantedRuns(state) {
+  const wanted = new Map();
+  const add = (agentId, runId) => {
+    if (agentId && runId && !runOf(state, runId).terminal) wanted.set(runId, { agentId, runId, after: runOf(state, runId).lastSeq });
+  };
+  for (const [agentId, list] of Object.entries(state.conversations)) for (const item of list.items) add(agentId, item.running_run_id);
+  const { agentId, conversationId } = state.view;
+  if (conversationId) add(agentId, activeTurn(pageOf(state, conversationId))?.run_id);
+  return [...wanted.values()];
+}
+
+export function createRunning({ store, api, lists, say, onSignedOut }) {
+  const { dispatch } = store;
+
+  const stream = createRunStream({
+    fetch: (...args) => fetch(...args),
+    timers: { setTimeout: (fn, ms) => setTimeout(fn, ms), clearTimeout: (id) => clearTimeout(id) },
+    wanted: () => wantedRuns(store.get()),
+    onEvent,
+    onControl,
+    onStatus: (status) => dispatch({ type: "stream/status", status }),
+    onSignedOut,
+  });
+
+  function onEvent(envelope) {
+    const known = runOf(store.get(), envelope.run_id);
+    if (envelope.seq <= known.lastSeq) return;
+    dispatch({ type: "run/event", envelope });
+    if (envelope.type === "run.started" && !hasTurn(envelope)) lists.loadPage(envelope.agent_id, envelope.conversation_id);
+    if (envelope.type === "permission.requested") say("announce.approval", "assertive");
+    if (isTerminal(envelope)) afterEnd(envelope);
+  }
+
+  function hasTurn({ conversation_id: conversationId, turn_id: turnId }) {
+    const page = pageOf(store.get(), conversationId);
+    return page.status !== "ready" || page.turns.some((turn) => turn.turn_id === turnId);
+  }
+
+  function afterEnd({ type, agent_id: agentId, conversation_id: conversationId }) {
+    if (conversationId === store.get().view.conversationId) say(`announce.${type}`);
+    lists.loadConversations(agentId);
+    lists.loadFiles(agentId);
+    if (pageOf(store.get(), conversationId).status === "ready") lists.loadPage(agentId, conversationId);
+    lists.loadPreview(agentId, conversationId);
+  }
+
+  function onControl(frame) {
+    dispatch({ type: "run/control", frame });
+    const run = runOf(store.get(), frame.run_id);
+    if (frame.kind === "resync") {
+      dispatch({ type: "run/restart", runId: frame.run_id });
+      queueMicrotask(stream.reopen);
+    }
+    if (frame.kind === "snapshot" && frame.turn) snapshot(frame, run);
+    if (frame.kind === "gone") over(frame.run_id, run);
+  }
+
+  function snapshot({ turn, run_id: runId }, run) {
+    if (run.conversationId) dispatch({ type: "run/snapshot", conversationId: run.conversationId, turn });
+    if (turn.state !== "running" && turn.state !== "preparing") over(runId, run);
+  }
+
+  /** The server knows no such active Run: the durable Turn says what became of it. */
+  function over(runId, run) {
+    dispatch({ type: "run/over", runId });
+    const { agentId, conversationId } = store.get().view;
+    lists.loadPage(run.agentId ?? agentId, run.conversationId ?? conversationId);
+  }
+
+  /** Asks for the stop, then waits for `idle`: only that means that nothing goes on any more. */
+  async function stop(agentId, conversationId, turn) {
+    dispatch({ type: "stop/requested", runId: turn.run_id });
+    const preparation = agentPath(agentId, "sessions", conversationId, "preparation");
+    try {
+      const { operation_id: operation } = await api.get(preparation);
+      if (operation) await api.post(`${preparation}/cancel`, { operation_id: operation });
+      const safely = await idle(preparation);
+      dispatch({ type: "stop/settled", runId: turn.run_id, safely });
+      if (safely) say("announce.stopped");
+      await lists.loadPage(agentId, conversationId);
+    } catch (error) {
+      dispatch({ type: "stop/settled", runId: turn.run_id, safely: false });
+      throw error;
+    }
+  }
+
+  async function idle(preparation) {
+    for (let poll = 0; poll < STOP_POLLS; poll += 1) {
+      const { state } = await api.get(preparation);
+      if (state === "idle") return true;
+      await new Promise((resolve) => setTimeout(resolve, STOP_POLL_MS));
+    }
+    return false;
+  }
+
+  /** The durable timeline of a Run that this page did not watch from its start. */
+  async function replay(agentId, runId) {
+    const run = runOf(store.get(), runId);
+    if (run.replay !== "idle" || run.log.length) return;
+    dispatch({ type: "run/replaying", runId });
+    try {
+      dispatch({ type: "run/replayed", runId, items: await durableEvents(agentId, runId) });
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      dispatch({ type: "run/replay_failed", runId });
+    }
+  }
+
+  async function durableEvents(agentId, runId) {
+    const items = [];
+    let after = 0;
+    for (let page = 0; page < REPLAY_PAGES; page += 1) {
+      const answer = await api.get(`${agentPath(agentId, "runs", runId, "replay")}?after_seq=${after}&limit=${REPLAY_PAGE}`);
+      items.push(...answer.items);
+      if (!answer.next_after_seq) break;
+      after = answer.next_after_seq;
+    }
+    return items;
+  }
+
+  function listen() {
+    stream.setVisible(document.visibilityState === "visible");
+    document.addEventListener("visibilitychange", () => stream.setVisible(document.visibilityState === "visible"));
+    document.addEventListener("resume", stream.reopen);
+    addEventListener("pagehide", () => stream.setVisible(false));
+    addEventListener("pageshow", () => stream.setVisible(document.visibilityState === "visible"));
+    addEventListener("online", stream.reopen);
+    store.watch((state) => wantedRuns(state).map((run) => run.runId).sort().join(" "), () => queueMicrotask(stream.refresh));
+  }
+
+  return { listen, reconnect: stream.reopen, stop, replay };
+}

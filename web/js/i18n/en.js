@@ -1,0 +1,6 @@
+/** Every word of the page in English. */
+import { errors } from "./en/errors.js";
+import { page } from "./en/page.js";
+import { runs } from "./en/runs.js";
+
+export const en = { ...page, ...runs, ...errors };

@@ -1,0 +1,48 @@
+/** What the page knows of the server itself: health, models, commands, workspace files, the stream, next-turn capacity. */
+import { keepSame } from "./agents.js";
+
+export const unknownGateway = {
+  health: null,
+  reachable: true,
+  models: { status: "idle", items: [] },
+  commands: {},
+  files: {},
+  previews: {},
+  stream: "idle",
+  visible: true,
+};
+
+export function gateway(state = unknownGateway, action) {
+  switch (action.type) {
+    case "health/loaded":
+      return { ...state, health: keepSame(state.health, action.health), reachable: true };
+    case "health/failed":
+      return state.reachable ? { ...state, reachable: false } : state;
+    case "models/loaded":
+      return { ...state, models: { status: "ready", items: keepSame(state.models.items, action.items) } };
+    case "models/failed":
+      return state.models.status === "ready" ? state : { ...state, models: { status: "failed", items: [] } };
+    case "commands/loaded":
+      return { ...state, commands: { ...state.commands, [action.agentId]: action.items } };
+    case "files/loaded": {
+      const files = keepSame(state.files[action.agentId], action.items);
+      return files === state.files[action.agentId] ? state : { ...state, files: { ...state.files, [action.agentId]: files } };
+    }
+    case "preview/loaded":
+      return { ...state, previews: { ...state.previews, [action.conversationId]: action.preview } };
+    case "stream/status":
+      return state.stream === action.status ? state : { ...state, stream: action.status };
+    default:
+      return state;
+  }
+}
+
+export function modelItems(state) {
+  return state.gateway.models.items;
+}
+
+/** The model that the next message would use: the draft's choice where it still exists, else the default. */
+export function chosenModel(state, draft) {
+  const items = modelItems(state);
+  return items.find((model) => model.model_id === draft.modelId) ?? items.find((model) => model.default) ?? items[0] ?? null;
+}

@@ -1,0 +1,55 @@
+/** What a tool call is about, in a few words, and what a whole Run did. */
+import { oneLine } from "../dom/plain_text.js";
+
+const TARGET_KEYS = ["path", "pattern", "command", "task", "title", "skill", "text"];
+const MAX_TARGET_CHARS = 80;
+
+const EFFECTS = {
+  "file/read_text": "read",
+  "document/extract_text": "read",
+  "file/stat": "looked",
+  "file/glob": "searched",
+  "file/grep": "searched",
+  "file/edit": "changed",
+  "file/write": "changed",
+  "exec/run": "ran",
+  "agent/delegate": "delegated",
+};
+
+/** The path, pattern or command of a call, from its bounded preview. */
+export function targetOf(preview) {
+  const value = fromJson(preview) ?? fromDiff(preview) ?? preview;
+  const line = oneLine(String(value ?? "").split("\n", 1)[0]);
+  return line.length > MAX_TARGET_CHARS ? `${[...line].slice(0, MAX_TARGET_CHARS).join("")}…` : line;
+}
+
+/** @returns {{effect: string, n: number}[]} finished calls that did something, most telling first */
+export function effectsOf(calls) {
+  const counts = new Map();
+  for (const call of calls) {
+    const effect = EFFECTS[call.tool_id];
+    if (call.outcome === "ok" && effect) counts.set(effect, (counts.get(effect) ?? 0) + 1);
+  }
+  const order = ["changed", "ran", "delegated", "read", "searched", "looked"];
+  return order.filter((effect) => counts.has(effect)).map((effect) => ({ effect, n: counts.get(effect) }));
+}
+
+/** What the operator is asked: change a file, run a command, delegate, or a tool without its own words. */
+export function askOf(toolId) {
+  return { "file/edit": "change", "file/write": "write", "exec/run": "run", "agent/delegate": "delegate" }[toolId] ?? "tool";
+}
+
+function fromJson(preview) {
+  if (!preview?.trimStart().startsWith("{")) return null;
+  try {
+    const value = JSON.parse(preview);
+    const key = TARGET_KEYS.find((name) => typeof value[name] === "string");
+    return key ? value[key] : null;
+  } catch {
+    return /"(?:path|pattern|command|task)"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(preview)?.[1] ?? null;
+  }
+}
+
+function fromDiff(preview) {
+  return /^\+\+\+ (?:b\/)?([^\t\n]+)/m.exec(preview ?? "")?.[1] ?? null;
+}

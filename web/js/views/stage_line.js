@@ -1,0 +1,68 @@
+/** What the running Turn waits for, since when, how long that usually takes; and Stop. */
+import { h, setText, toggle } from "../dom/h.js";
+import { runOf } from "../state/run_events.js";
+import { activeTurn, pageOf } from "../state/turns.js";
+import { shownPermissions } from "./approval_card.js";
+
+const TICK_MS = 1_000;
+
+/** @returns {{stage: string, since: string|null, expectedS: number|null}} */
+export function stageOf(turn, run, waits) {
+  if (waits) return { stage: "approval", since: run.stage?.since ?? null, expectedS: null };
+  if (run.stage) return { stage: run.stage.name, since: run.stage.since, expectedS: run.stage.expectedS };
+  return { stage: turn.state === "preparing" ? "preparing" : "running", since: null, expectedS: null };
+}
+
+export function stageLine(app, root) {
+  const { store, running, words } = app;
+  const { t } = words;
+  const dot = h("span", { class: "dot" });
+  const text = h("span", { class: "stage-text" });
+  const clock = h("span", { class: "stage-clock", role: "timer" });
+  const stop = h("button", { type: "button", class: "quiet-button stop", onClick: () => ask() }, t("run.stop"));
+  const reconnect = h("button", { type: "button", class: "button small", onClick: running.reconnect }, t("stream.reconnect"));
+  root.append(dot, text, clock, h("span", { class: "spring" }), reconnect, stop);
+  let shown = null;
+  let timer = 0;
+
+  async function ask() {
+    try {
+      await app.stopRun();
+    } finally {
+      app.focusComposer();
+    }
+  }
+
+  function tick() {
+    if (shown) setText(clock, words.stopwatch(Date.now() - Date.parse(shown.since ?? shown.turn.created_at)));
+  }
+
+  store.watch(
+    (state) => {
+      const turn = activeTurn(pageOf(state, state.view.conversationId));
+      return [turn, turn && runOf(state, turn.run_id), state.gateway.stream, turn && state.view.stopping[turn.run_id], shownPermissions(state).length];
+    },
+    ([turn, run, stream, stopping, waits]) => {
+      root.hidden = !turn;
+      clearInterval(timer);
+      shown = turn ? { turn, ...stageOf(turn, run, waits > 0) } : null;
+      if (!shown) return;
+      setText(text, stageWords(app, shown, run, stream, stopping));
+      toggle(dot, "waits", shown.stage === "approval");
+      toggle(dot, "lost", stream === "lost" || run.storageFull);
+      reconnect.hidden = stream !== "lost";
+      stop.disabled = stopping === "asked";
+      tick();
+      timer = setInterval(tick, TICK_MS);
+    },
+  );
+}
+
+function stageWords({ words: { t, tOr } }, { stage, expectedS }, run, stream, stopping) {
+  if (stopping === "asked") return t("run.stopping");
+  if (run.storageFull) return t("run.storage_full");
+  if (stream === "lost") return t("stream.lost");
+  if (stream === "retrying") return t("stream.retrying");
+  const name = tOr(`stage.${stage}`, "stage.other");
+  return expectedS >= 1 ? t("stage.expected", { stage: name, seconds: Math.round(expectedS) }) : name;
+}

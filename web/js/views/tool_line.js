@@ -1,0 +1,48 @@
+/** One tool call in the Conversation: what was asked for and how it went. */
+import { h, setText, toggle } from "../dom/h.js";
+import { icon } from "../dom/icons.js";
+import { targetOf } from "../state/tool_words.js";
+
+const GOOD = new Set(["ok"]);
+
+export function toolLine(app, first) {
+  const mark = h("span", { class: "tool-mark" });
+  const target = h("bdi", { class: "tool-target" });
+  const outcome = h("span", { class: "tool-outcome" });
+  const element = h("p", { class: "tool-line" }, mark, h("code", { class: "tool-id" }, first.tool_id), target, outcome);
+  let drawnMark = null;
+
+  function update(call, waits = false) {
+    const state = call.phase === "finished" ? (GOOD.has(call.outcome) ? "done" : "bad") : "open";
+    if (drawnMark !== state) {
+      drawnMark = state;
+      mark.replaceChildren(state === "done" ? icon("check") : state === "bad" ? icon("close") : h("span", { class: "dot-open" }));
+    }
+    toggle(element, "waits", waits);
+    toggle(element, "bad", state === "bad");
+    setText(target, targetOf(call.preview));
+    setText(outcome, outcomeWords(app, call, waits));
+  }
+
+  update(first);
+  return { element, update };
+}
+
+function outcomeWords({ words }, call, waits) {
+  if (waits) return words.t("tool.waits");
+  if (call.phase !== "finished") return words.t(call.phase === "started" ? "tool.runs" : "tool.proposed");
+  if (!GOOD.has(call.outcome)) return words.tOr(`outcome.${call.outcome}`, "outcome.failed");
+  return receiptWords(words, call.receipt);
+}
+
+/** The receipt's plain facts that a reader cares about. */
+function receiptWords(words, receipt) {
+  if (!receipt || typeof receipt !== "object") return "";
+  if (Number.isInteger(receipt.exit_code)) return words.t("receipt.exit", { code: receipt.exit_code });
+  if (Number.isInteger(receipt.matches)) return words.t("receipt.matches", { n: receipt.matches });
+  if (Number.isInteger(receipt.entries)) return words.t("receipt.entries", { n: receipt.entries });
+  const lines = receipt.total_lines ?? receipt.lines;
+  if (Number.isInteger(lines)) return words.t("receipt.lines", { n: lines });
+  const bytes = receipt.total_bytes ?? receipt.bytes;
+  return Number.isInteger(bytes) ? words.bytes(bytes) : "";
+}

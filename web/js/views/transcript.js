@@ -1,0 +1,184 @@
+/** The Conversation as a document: one card per durable Turn, older ones above, following the newest. */
+import { h, setText } from "../dom/h.js";
+import { icon } from "../dom/icons.js";
+import { keyedList } from "../dom/keyed_list.js";
+import { createScrollFollower } from "../dom/scroll_follower.js";
+import { isActive, pageOf } from "../state/turns.js";
+import { runOf } from "../state/run_events.js";
+import { turnCard } from "./turn_card.js";
+import { welcome } from "./welcome.js";
+
+export function transcript(app, root) {
+  const { store } = app;
+  const { t } = app.words;
+  const column = h("div", { class: "column" });
+  const earlier = h("div", { class: "earlier" });
+  const turns = h("div", { class: "turns" });
+  const status = h("div", { class: "page-state" });
+  column.append(earlier, turns, status);
+  const latest = h("button", { type: "button", class: "to-latest", hidden: true, onClick: () => follower.follow() }, icon("arrowDown"), t("transcript.latest"));
+  root.replaceChildren(column);
+  root.setAttribute("aria-label", t("transcript.label"));
+  root.setAttribute("tabindex", "0");
+  root.after(h("div", { class: "to-latest-place" }, latest));
+
+  const follower = createScrollFollower(root, column, (following) => {
+    latest.hidden = following;
+  });
+  const seen = seenTurns(app, root);
+  let list = null;
+  let drawn = [];
+  let shownId;
+  let shownState = { key: null, life: new AbortController() };
+
+  function show([page, runs, agentId, conversationId]) {
+    if (conversationId !== shownId || !list) {
+      shownId = conversationId;
+      list = freshList();
+      drawn = [];
+      follower.follow();
+    }
+    drawTurns(page, runs);
+    drawState(page, agentId, conversationId);
+  }
+
+  function freshList() {
+    turns.replaceChildren();
+    return keyedList(turns, {
+      key: (row) => row.turn.turn_id,
+      create: (row) => {
+        const card = turnCard(app, row.turn);
+        seen.watch(card.element, row.turn.turn_id);
+        return card;
+      },
+    });
+  }
+
+  /** Only Turns whose own data changed get a new row object; 1,000 finished Turns cost one comparison each. */
+  function drawTurns(page, runs) {
+    const before = new Map(drawn.map((row) => [row.turn.turn_id, row]));
+    const rows = page.turns.map((turn) => {
+      const old = before.get(turn.turn_id);
+      return old && old.turn === turn && old.run === runs[turn.run_id] ? old : { turn, run: runs[turn.run_id] };
+    });
+    if (drawn.length === rows.length && rows.every((row, index) => row === drawn[index])) return;
+    const change = () => list.show(rows);
+    const grows = !drawn.length || (rows[0]?.turn.turn_id === drawn[0].turn.turn_id && !endsNow(drawn, rows));
+    if (grows) change();
+    else follower.keepPlace(readingAnchor(root, turns), change);
+    drawn = rows;
+  }
+
+  function drawState(page, agentId, conversationId) {
+    earlier.replaceChildren(...earlierParts(app, page, agentId, conversationId));
+    const parts = stateParts(app, page, agentId, conversationId);
+    if (parts.key === shownState.key) return;
+    shownState.life.abort();
+    shownState = { key: parts.key, life: new AbortController() };
+    status.replaceChildren(...parts.draw(shownState.life.signal));
+  }
+
+  store.watch(({ pages, runs, view, agents }) => [pageOf({ pages }, view.conversationId), runs, view.agentId, view.conversationId, agents.status], show);
+  store.watch(
+    ({ view }) => view.details.open && view.details.turnId,
+    (turnId) => markSelected(turns, turnId, list),
+  );
+  return {
+    follow: () => requestAnimationFrame(follower.follow),
+    reveal(turnId) {
+      follower.pause();
+      const card = list?.get(turnId)?.element;
+      card?.scrollIntoView({ block: "start" });
+    },
+  };
+}
+
+/** Whether a Turn changes from live to durable: then its text is drawn anew, and the reader must keep the place. */
+function endsNow(before, after) {
+  return before.some((row, index) => isActive(row.turn) && after[index] && !isActive(after[index].turn));
+}
+
+/** The first card that reaches into what the reader sees. */
+function readingAnchor(root, turns) {
+  const top = root.getBoundingClientRect().top;
+  for (const card of turns.children) if (card.getBoundingClientRect().bottom > top) return card;
+  return turns.lastElementChild;
+}
+
+function markSelected(turns, turnId, list) {
+  for (const card of turns.querySelectorAll(".turn.located")) card.classList.remove("located");
+  if (turnId) list?.get(turnId)?.element.classList.add("located");
+}
+
+function earlierParts({ words: { t }, lists }, page, agentId, conversationId) {
+  if (!page.before) return [];
+  if (page.earlier === "loading") return [h("p", { class: "muted", role: "status" }, t("transcript.loading_earlier"))];
+  const label = page.earlier === "failed" ? t("transcript.earlier_failed") : t("transcript.earlier");
+  return [h("button", { type: "button", class: "quiet-button", onClick: () => lists.loadEarlier(agentId, conversationId) }, label)];
+}
+
+/** First use, empty, loading and failed; nothing once there are Turns. */
+function stateParts(app, page, agentId, conversationId) {
+  const { t } = app.words;
+  if (page.turns.length) return { key: "turns", draw: () => [] };
+  if (!agentId) return beforeFirstAgent(app);
+  if (!conversationId || page.status === "ready") return { key: `welcome ${agentId}`, draw: (signal) => [welcome(app, signal)] };
+  if (page.status === "failed") {
+    const again = h("button", { type: "button", class: "button", onClick: () => app.lists.loadPage(agentId, conversationId) }, t("action.try_again"));
+    const words = app.words.tOr(`error.${page.error.code}`, "error.other");
+    return { key: `failed ${page.error.code}`, draw: () => [h("div", { class: "empty-page", role: "alert" }, h("h2", null, t("transcript.failed")), h("p", null, words), again)] };
+  }
+  return { key: "loading", draw: () => [skeleton(t("transcript.loading"))] };
+}
+
+function beforeFirstAgent({ store, lists, words: { t, tOr } }) {
+  const { status, error } = store.get().agents;
+  if (status !== "failed") return { key: "starting", draw: () => [skeleton(t("transcript.loading"))] };
+  const again = h("button", { type: "button", class: "button", onClick: lists.loadAgents }, t("action.try_again"));
+  const words = tOr(`error.${error.code}`, "error.other");
+  return { key: `no agents ${error.code}`, draw: () => [h("div", { class: "empty-page", role: "alert" }, h("h2", null, t("agent.list_failed")), h("p", null, words), again)] };
+}
+
+function skeleton(label) {
+  const lines = ["short", "long", "long", "middle"].map((width) => h("div", { class: `skeleton-line ${width}` }));
+  const text = h("p", { class: "visually-hidden", role: "status" });
+  setText(text, label);
+  return h("div", { class: "skeleton" }, text, lines);
+}
+
+/** What a finished Turn did is read when its card comes into sight, one Run after the other. */
+function seenTurns(app, root) {
+  const waiting = [];
+  let reading = false;
+  const ids = new WeakMap();
+  const observer = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        observer.unobserve(entry.target);
+        waiting.push(ids.get(entry.target));
+      }
+      readNext();
+    },
+    { root, rootMargin: "200px" },
+  );
+
+  async function readNext() {
+    if (reading) return;
+    reading = true;
+    while (waiting.length) {
+      const state = app.store.get();
+      const turnId = waiting.pop();
+      const turn = pageOf(state, state.view.conversationId).turns.find((each) => each.turn_id === turnId);
+      if (turn && !isActive(turn) && !runOf(state, turn.run_id).log.length) await app.running.replay(state.view.agentId, turn.run_id);
+    }
+    reading = false;
+  }
+
+  return {
+    watch(element, turnId) {
+      ids.set(element, turnId);
+      observer.observe(element);
+    },
+  };
+}
