@@ -1,0 +1,253 @@
+"""Models: every catalog entry with what was found out about it, and the one loading of the default model."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from agent_builder.llm.catalog import Catalog
+from agent_builder.llm.health import Circuits
+from agent_builder.llm.loading import Load, check_window, exact_fault
+from agent_builder.llm.ollama import Loaded, OllamaClient
+from agent_builder.llm.prefill import Prefill
+from agent_builder.llm.qualification import Qualified, qualify
+from agent_builder.llm.streams import StreamLimit
+from agent_builder.llm.tokenizer import EXACT, FALLBACK, NoExactCounts, Tokenizers, byte_counter
+from agent_builder.llm.tripwire import counts_cached_tokens
+from agent_builder.protocol.errors import InvalidRequest, ModelNotFound, ModelUnavailable, RunError
+from agent_builder.protocol.limits import LOAD_S, STREAMS, UNHEALTHY_PROBE_S
+from agent_builder.protocol.model_profile import ModelProfile, QualifiedModel
+from agent_builder.protocol.ports import Clock
+from agent_builder.protocol.request import RenderedRequest, TokenCounter
+
+State = Literal["loading", "ready", "degraded"]
+OnStage = Callable[[str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicModel:
+    """What a browser may know of an entry. `reason`: why it is not available. `window` in tokens, the cap until it was
+    qualified. `estimator` and `estimator_reason`: how its tokens are counted, and why not exactly."""
+
+    model_id: str
+    label: str
+    capabilities: tuple[str, ...]
+    window: int
+    output_cap: int
+    available: bool
+    reason: str | None
+    default: bool
+    estimator: str | None = None
+    estimator_reason: str | None = None
+
+
+@dataclass(slots=True)
+class _Entry:
+    profile: ModelProfile
+    found: Qualified | None = None
+    reason: str | None = None  # why the last probe failed
+    disabled: str | None = None  # why the entry must not be used although the provider would
+    stale: bool = False
+    vocabulary: str | None = None
+    prefix: tuple[tuple[str, ...], int] | None = None  # digests of tools and system message, and their reported tokens
+    loading: asyncio.Event | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Models:
+    """One per process. Raises RunError leaves; `qualify_default` with a sentence for the operator's terminal."""
+
+    def __init__(self, catalog: Catalog, clock: Clock, cache: Path) -> None:
+        self.client = OllamaClient(clock)
+        self.circuits = Circuits(clock)
+        self.prefill = Prefill(clock)
+        self.default_id = catalog.default
+        self.state: State = "loading"
+        self.streams = StreamLimit(clock, max(STREAMS, *(profile.streams for profile in catalog.models)))
+        self._clock = clock
+        self._entries = {profile.model_id: _Entry(profile) for profile in catalog.models}
+        self._tokenizers = Tokenizers(cache)
+
+    def profile(self, model_id: str | None) -> ModelProfile:
+        """None: the default. Raises InvalidRequest for an id that the catalog does not have."""
+        entry = self._entries.get(model_id or self.default_id)
+        if entry is None:
+            raise InvalidRequest("model_id names no model of the catalog.")
+        return entry.profile
+
+    async def qualify_default(self) -> None:
+        profile = self.profile(None)
+        try:
+            await self.qualified(None)
+        except RunError as error:
+            raise type(error)(
+                f"The default model {profile.model_id!r} cannot be used: asked {profile.endpoint} for {profile.provider_model!r}. {error.message} "
+                "Put the model server or config/models.toml right, or start with: ./start.sh --local-model"
+            ) from None
+
+    async def qualify_others(self) -> None:
+        """Probes every other enabled entry; what fails is listed with its reason."""
+        others = [entry for entry in self._entries.values() if entry.profile.enabled and entry.found is None]
+        await asyncio.gather(*(self._try(entry) for entry in others))
+
+    async def qualified(self, model_id: str | None) -> QualifiedModel:
+        """None: the default. Probes an entry that was not probed yet, changed, or has been unhealthy for a minute."""
+        entry = self._entries.get(model_id or self.default_id)
+        if entry is None:
+            raise ModelNotFound("The catalog no longer has this model.")
+        if not entry.profile.enabled:
+            raise ModelUnavailable("This model is switched off in the catalog.")
+        if entry.disabled is not None:
+            raise ModelUnavailable(entry.disabled)
+        if entry.found is None or entry.stale or self.circuits.unhealthy_s(entry.profile.model_id) >= UNHEALTHY_PROBE_S:
+            await self._probe(entry)
+        assert entry.found is not None
+        return entry.found.model
+
+    async def counter(self, model: QualifiedModel) -> TokenCounter:
+        """Exact where the model tells its tokenizer, built in a thread at first use; otherwise one token per byte."""
+        entry = self._entries[model.model_id]
+        async with entry.lock:
+            if entry.found is None or entry.found.model.estimator == FALLBACK:
+                return byte_counter()
+            known = self._tokenizers.loaded(entry.vocabulary) if entry.vocabulary else None
+            return known or await self._build_counter(entry, entry.found)
+
+    async def count_ahead(self, counter: TokenCounter, texts: Iterable[str]) -> None:
+        """Counts long texts in a thread, so that a compiler on the event loop finds the counts ready."""
+        await self._tokenizers.count_ahead(counter, texts)
+
+    def public(self) -> list[PublicModel]:
+        return [self._public(entry) for entry in self._entries.values()]
+
+    def disable(self, model_id: str, reason: str) -> None:
+        """Takes an entry out of use, with a sentence that is shown."""
+        self._entries[model_id].disabled = reason
+
+    def mark_stale(self, model_id: str) -> None:
+        """The provider's model has changed or gone: it is probed again before its next Turn."""
+        self._entries[model_id].stale = True
+
+    # loading ---------------------------------------------------------------------------------------------------
+
+    async def load(self, model: QualifiedModel, warm_up: RenderedRequest, on_stage: OnStage | None = None) -> None:
+        """Loads the model with the prefix of `warm_up`, at most LOAD_S, and checks what came of it. A fault makes the
+        default model's state `degraded`; it is told by `public` and raised nowhere, since a Turn may still work."""
+        entry = self._entries[model.model_id]
+        if entry.loading is not None:
+            await entry.loading.wait()
+            return
+        entry.loading = asyncio.Event()
+        try:
+            if on_stage is not None:
+                await on_stage("loading_model")
+            await asyncio.gather(self._load(entry, model, warm_up), self.qualify_others())
+        finally:
+            entry.loading.set()
+            entry.loading = None
+
+    async def wait_until_loaded(self, model: QualifiedModel, on_wait: Callable[[], Awaitable[None]]) -> None:
+        """Returns at once unless `load` is at work on this model."""
+        loading = self._entries[model.model_id].loading
+        if loading is not None:
+            await on_wait()
+            await loading.wait()
+
+    async def reload(self, model: QualifiedModel) -> None:
+        """Waits for a model that its server had to put away. Raises what the client raises."""
+        self.prefill.forget_model(model)
+        await Load(self.client, self.prefill, self._clock).bare(model)
+        await self._check_loaded(self._entries[model.model_id], model)
+
+    def saw_loaded(self, model: QualifiedModel, loaded: Loaded) -> None:
+        """What the provider says about the model in its memory, at a call."""
+        if loaded.digest and loaded.digest != model.digest:
+            self.mark_stale(model.model_id)
+
+    def answered(self, model_id: str) -> None:
+        """A first frame arrived."""
+        self.circuits.succeeded(model_id)
+        if model_id == self.default_id and self.state == "degraded" and self._entries[model_id].disabled is None:
+            self.state = "ready"
+
+    def fixed_prefix(self, rendered: RenderedRequest, model_id: str) -> int:
+        """Tokens that the provider once reported for the tools and system message of this request; 0 for others."""
+        prefix = self._entries[model_id].prefix
+        return prefix[1] if prefix is not None and rendered.prefix_digests[:2] == prefix[0] else 0
+
+    def reports_cached(self, model_id: str) -> bool:
+        found = self._entries[model_id].found
+        return found is not None and counts_cached_tokens(found.version)
+
+    async def close(self) -> None:
+        self.client.close()
+
+    async def _load(self, entry: _Entry, model: QualifiedModel, warm_up: RenderedRequest) -> None:
+        try:
+            async with self.streams.stream(model.model_id, model.profile.streams, LOAD_S):
+                usage = await Load(self.client, self.prefill, self._clock).with_prefix(model, warm_up)
+            await self._check_loaded(entry, model)
+            if usage.complete and self.reports_cached(model.model_id):
+                entry.prefix = warm_up.prefix_digests[:2], usage.input
+                fault = exact_fault(warm_up, usage.input)
+                if fault is not None:
+                    self._fall_back(entry, fault)
+        except RunError as error:
+            entry.reason = error.message
+        if model.model_id == self.default_id:
+            self.state = "degraded" if entry.reason or entry.disabled else "ready"
+
+    async def _check_loaded(self, entry: _Entry, model: QualifiedModel) -> None:
+        try:
+            loaded = await self.client.loaded(model.profile)
+        except RunError:
+            return  # a server without /api/ps tells nothing about its windows
+        if loaded is not None:
+            entry.disabled = check_window(model, loaded)
+
+    # probing ---------------------------------------------------------------------------------------------------
+
+    async def _try(self, entry: _Entry) -> None:
+        try:
+            await self._probe(entry)
+        except RunError as error:
+            entry.reason = error.message
+
+    async def _probe(self, entry: _Entry) -> None:
+        async with entry.lock:
+            try:
+                found = await qualify(self.client, entry.profile)
+            except RunError as error:
+                entry.found, entry.reason = None, error.message
+                raise
+            same = entry.found is not None and entry.found.model.digest == found.model.digest
+            if same and entry.found is not None and entry.found.model.estimator == FALLBACK:
+                found = replace(found, model=entry.found.model)  # exact counts were tried with these weights and failed
+            if not same:
+                entry.vocabulary = entry.prefix = entry.disabled = None
+            entry.found, entry.reason, entry.stale = found, None, False
+
+    async def _build_counter(self, entry: _Entry, found: Qualified) -> TokenCounter:
+        try:
+            entry.vocabulary, counter = await self._tokenizers.counter(
+                found.model.digest, lambda: self.client.show(entry.profile, verbose=True)
+            )
+        except NoExactCounts as error:
+            self._fall_back(entry, str(error))
+            return byte_counter()
+        return counter
+
+    def _fall_back(self, entry: _Entry, reason: str) -> None:
+        if entry.found is not None and entry.found.model.estimator == EXACT:
+            entry.found = replace(entry.found, model=replace(entry.found.model, estimator=FALLBACK, estimator_reason=reason))
+
+    def _public(self, entry: _Entry) -> PublicModel:
+        profile, model = entry.profile, entry.found.model if entry.found else None
+        off = None if profile.enabled else "This model is switched off in the catalog."
+        reason = off or entry.disabled or entry.reason
+        return PublicModel(
+            profile.model_id, profile.label, model.capabilities if model else (), model.window if model else profile.window_cap,
+            profile.output_cap, reason is None, reason, profile.model_id == self.default_id,
+            model.estimator if model else None, model.estimator_reason if model else None,
+        )

@@ -1,0 +1,65 @@
+"""The clocks of one model call: how long it may wait for a first frame, between frames, and in all. What a server needs
+for reading a long prompt is granted on top; a clock does not run while the wait is not this call's own.
+"""
+
+from dataclasses import dataclass
+
+from agent_builder.llm.prefill import Estimate
+from agent_builder.protocol.errors import ModelFirstFrameTimeout, ModelStreamIdleTimeout, ModelTurnDeadline, RunError
+from agent_builder.protocol.model_profile import Timeouts
+from agent_builder.protocol.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """At most `seconds` (None: no limit of this call), then `fault`."""
+
+    seconds: float | None
+    fault: type[RunError]
+
+
+class CallWaits:
+    """Begins with the first attempt. `with_tools`: a native call is silent until it is complete."""
+
+    def __init__(self, clock: Clock, timeouts: Timeouts, estimate: Estimate, cancelled_s: float, *, with_tools: bool) -> None:
+        self._clock = clock
+        least = timeouts.silent_call_s if with_tools else 0.0
+        reading = 2 * (estimate.expected_s or 0.0)
+        self._idle_s = max(timeouts.idle_s, least)
+        self._first_s = max(timeouts.first_frame_s, least, reading) + cancelled_s
+        self._first_left = self._first_s
+        granted = max(0.0, reading - timeouts.first_frame_s) + cancelled_s
+        self._call_left = timeouts.call_s + granted
+        self._looked_at = clock.monotonic()
+
+    def new_attempt(self) -> None:
+        self._first_left = self._first_s
+
+    def first_frame(self, *, running: bool) -> Wait:
+        """`running`: the silence is this call's own; otherwise there is no limit for now."""
+        return self._nearer(self._first_left, ModelFirstFrameTimeout) if running else Wait(None, ModelFirstFrameTimeout)
+
+    def spend(self, *, running: bool) -> None:
+        """Takes off the time since the last look, unless the clocks were not running."""
+        passed = self._passed()
+        if running:
+            self._first_left -= passed
+            self._call_left -= passed
+
+    def next_frame(self) -> Wait:
+        self.spend(running=True)
+        return self._nearer(self._idle_s, ModelStreamIdleTimeout)
+
+    def time_is_left(self) -> bool:
+        self.spend(running=True)
+        return self._call_left > 0
+
+    def _passed(self) -> float:
+        now = self._clock.monotonic()
+        passed, self._looked_at = now - self._looked_at, now
+        return passed
+
+    def _nearer(self, seconds: float, fault: type[RunError]) -> Wait:
+        if self._call_left < seconds:
+            return Wait(max(0.0, self._call_left), ModelTurnDeadline)
+        return Wait(max(0.0, seconds), fault)
