@@ -10,7 +10,14 @@ from collections import OrderedDict
 
 from agent_builder.protocol.errors import SubscriberLimit
 from agent_builder.protocol.events import AssistantDelta, Control, Event, RunIdentity, ThinkingDelta
-from agent_builder.protocol.limits import LIVE_BYTES, LIVE_EVENTS, LIVE_RUNS_KEPT, PREVIEW_BYTES, SUBSCRIBERS, SUBSCRIBERS_PER_RUN
+from agent_builder.protocol.limits import (
+    LIVE_BYTES,
+    LIVE_EVENTS,
+    LIVE_RUNS_KEPT,
+    PREVIEW_BYTES,
+    SUBSCRIBERS,
+    SUBSCRIBERS_PER_RUN,
+)
 
 _DELTAS = (AssistantDelta.type, ThinkingDelta.type)
 

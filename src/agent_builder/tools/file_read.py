@@ -60,7 +60,7 @@ def stat(workspace: Path, arguments: dict[str, object], expired: Callable[[], bo
         return ok(f"{shown}: binary file, {version.bytes} bytes, sha256 {version.digest}", **version_receipt(version))
     lines = count_lines(data)
     return ok(
-        f"{shown}: text file, {counted(lines, "line")}, {counted(version.bytes, 'byte')}{_traits(data)}, sha256 {version.digest}",
+        f"{shown}: text file, {counted(lines, 'line')}, {counted(version.bytes, 'byte')}{_traits(data)}, sha256 {version.digest}",
         **version_receipt(version), lines=lines,
     )
 
@@ -93,7 +93,7 @@ def _stat_directory(workspace: Path, path: WorkspacePath) -> CapabilityResult:
 def _heading(version: FileVersion, data: bytes, part: Part) -> str:
     shown, lines = shown_path(version.path.text), count_lines(data)
     if part.start == 0 and part.end == len(data):
-        return f"{shown}: {counted(lines, "line")}, {version.bytes} bytes{_traits(data)}"
+        return f"{shown}: {counted(lines, 'line')}, {version.bytes} bytes{_traits(data)}"
     if not part.whole_lines:
         return (
             f"{shown}: line {part.first_line} of {lines} is too long to be shown whole; "

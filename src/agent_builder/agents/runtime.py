@@ -1,0 +1,91 @@
+"""AgentRuntime: the opened object graph of one Agent. Made on first use, closed when the Agent or the Gateway ends."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_builder.capsule.leftovers import remove_reserved_temps
+from agent_builder.conversations.admission import Admission
+from agent_builder.conversations.engine import EngineParts
+from agent_builder.conversations.engines import QueryEngines
+from agent_builder.conversations.inspection import Inspection
+from agent_builder.conversations.pages import Pages
+from agent_builder.conversations.preview import Preview
+from agent_builder.llm.broker import ModelBroker
+from agent_builder.llm.models import Models
+from agent_builder.protocol.checkout import Checkout
+from agent_builder.protocol.ids import AgentId
+from agent_builder.protocol.limits import DATABASE_BYTES
+from agent_builder.protocol.ports import Clock
+from agent_builder.runs.active import ActiveRuns
+from agent_builder.runs.live import LiveRuns
+from agent_builder.runs.run import RunParts
+from agent_builder.runs.workers import Workers
+from agent_builder.storage.database import Database
+from agent_builder.storage.migrations import AGENT_MIGRATIONS
+from agent_builder.tools.broker import CapabilityBroker
+from agent_builder.tools.permissions import Permissions
+
+
+@dataclass(frozen=True, slots=True)
+class SharedParts:
+    """What all Agents share."""
+
+    checkout: Checkout
+    clock: Clock
+    live: LiveRuns
+    active: ActiveRuns
+    workers: Workers
+    models: Models
+    broker: ModelBroker
+    page_key: bytes
+    semantic_summary: bool
+    context_reveal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRuntime:
+    agent_id: AgentId
+    database: Database
+    engines: QueryEngines
+    permissions: Permissions
+    workspace: Path
+    worker_env: Path
+    inspection: Inspection
+    preview: Preview
+
+    async def close(self) -> None:
+        """After its Runs have ended."""
+        await self.database.close()
+
+
+async def open_database(checkout: Checkout, agent_id: AgentId) -> Database:
+    """Raises AgentDamaged."""
+    return await Database.open(checkout.state_db(agent_id), AGENT_MIGRATIONS, max_bytes=DATABASE_BYTES)
+
+
+async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) -> AgentRuntime:
+    """Raises AgentDamaged."""
+    checkout = shared.checkout
+    workspace, worker_env = checkout.workspace(agent_id), checkout.worker_env(agent_id, generation)
+    await asyncio.to_thread(remove_reserved_temps, workspace)
+    database = await open_database(checkout, agent_id)
+    permissions = Permissions(shared.clock)
+    run_parts = RunParts(
+        database=database, live=shared.live, clock=shared.clock, models=shared.broker,
+        capabilities=CapabilityBroker(permissions, shared.clock, worker_env), permissions=permissions, workers=shared.workers,
+        workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
+    )
+    admission = Admission(
+        database=database, models=shared.models, broker=shared.broker, prefill=shared.models.prefill, workspace=workspace,
+        worker_env=worker_env, clock=shared.clock, semantic_summary=shared.semantic_summary,
+    )
+    engine_parts = EngineParts(
+        agent_id=agent_id, run_parts=run_parts, active=shared.active, models=shared.models, admit=admission.admit
+    )
+    return AgentRuntime(
+        agent_id=agent_id, database=database, engines=QueryEngines(engine_parts, Pages(database, agent_id, shared.page_key)),
+        permissions=permissions, workspace=workspace, worker_env=worker_env,
+        inspection=Inspection(database, admission, reveal_enabled=shared.context_reveal),
+        preview=Preview(database, shared.models, admission),
+    )

@@ -1,0 +1,1 @@
+"""Many Turns: admission, preparation, pages, branches and recovery."""
