@@ -1,0 +1,246 @@
+"""What the interface answers: one model per object. Optional fields without a value are left out."""
+
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_builder.protocol.errors import leaf_classes
+from agent_builder.protocol.events import Event
+from agent_builder.protocol.messages import Usage
+
+Id = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
+TurnState = Literal["preparing", "running", "completed", "failed", "cancelled", "interrupted"]
+PermissionState = Literal["pending", "approved", "denied", "expired", "stale"]
+Code = Annotated[str, Field(json_schema_extra={"enum": sorted(leaf_classes())})]
+
+
+class Answer(BaseModel):
+    """`nulls`: fields without a value are shown as null instead of being left out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    nulls: ClassVar[bool] = False
+
+    def to_json(self) -> str:
+        return self.model_dump_json(exclude_none=not self.nulls)
+
+
+class ErrorShape(Answer):
+    """`message` is one sentence for the operator. `details` may name a `field`, a bound, `retry_after_s`, or an `incident`."""
+
+    code: Code
+    message: str
+    retryable: bool
+    details: dict[str, object] | None = None
+
+
+class ErrorAnswer(Answer):
+    error: ErrorShape
+
+
+class HealthModel(Answer):
+    """`reason`: an error code while the default model is not ready."""
+
+    ready: bool
+    reason: str | None = None
+
+
+class HealthSandbox(Answer):
+    ready: bool
+
+
+class HealthAnswer(Answer):
+    """`prototype` is a field of an older protocol and says nothing about support. Processes are counted, never named."""
+
+    status: Literal["loading", "ready", "degraded", "draining"]
+    release: str | None = None
+    prototype: bool | None = None
+    model: HealthModel | None = None
+    sandbox: HealthSandbox | None = None
+    active_runs: int | None = None
+    spare_workers: int | None = None
+
+
+class SessionAnswer(Answer):
+    authenticated: bool
+    csrf_token: str | None = None
+
+
+class LoginAnswer(Answer):
+    csrf_token: str
+
+
+class AgentAnswer(Answer):
+    """`running`: active Runs of the Agent."""
+
+    agent_id: Id
+    name: str
+    system: bool
+    generation: int
+    phase: str
+    running: int
+    created_at: datetime
+
+
+class AgentsAnswer(Answer):
+    items: list[AgentAnswer]
+
+
+class ModelAnswer(Answer):
+    """Window and output cap in tokens. `reason`: why the entry is not available. `estimator`: how its tokens are counted, and
+    why not exactly."""
+
+    model_id: str
+    label: str
+    capabilities: list[str]
+    window: int
+    output_cap: int
+    available: bool
+    reason: str | None = None
+    default: bool
+    estimator: str | None = None
+    estimator_reason: str | None = None
+
+
+class ModelsAnswer(Answer):
+    items: list[ModelAnswer]
+
+
+class ConversationAnswer(Answer):
+    conversation_id: Id
+    title: str
+    created_at: datetime
+    updated_at: datetime
+    revision: int
+    running_run_id: Id | None = None
+
+
+class ConversationsAnswer(Answer):
+    """Newest activity first."""
+
+    items: list[ConversationAnswer]
+
+
+class AttachmentAnswer(Answer):
+    path: str
+    bytes: int
+    digest: str
+    truncated: bool
+
+
+class TurnErrorAnswer(Answer):
+    code: Code
+    stage: str
+    elapsed_ms: int
+    message: str
+
+
+class TurnAnswer(Answer):
+    turn_id: Id
+    run_id: Id
+    state: TurnState
+    user_text: str
+    attachments: list[AttachmentAnswer]
+    assistant_text: str | None = None
+    reason: str | None = None
+    error: TurnErrorAnswer | None = None
+    usage: Usage | None = None
+    created_at: datetime
+    finished_at: datetime | None = None
+
+
+class PagePosition(Answer):
+    next_before_cursor: str | None = None
+
+
+class PageAnswer(Answer):
+    """At most 32 Turns, newest last."""
+
+    conversation: ConversationAnswer
+    turns: list[TurnAnswer]
+    page: PagePosition
+
+
+class PreparationAnswer(Answer):
+    nulls = True
+    state: Literal["idle", "preparing", "cancelling", "running"]
+    operation_id: Id | None
+
+
+class OutcomeAnswer(Answer):
+    """`accepted`: the request to stop is taken, not: it has stopped. `stale`: there was nothing left to stop under this id."""
+
+    outcome: Literal["accepted", "stale"]
+
+
+class AcceptedAnswer(Answer):
+    turn_id: Id
+    run_id: Id
+    operation_id: Id
+
+
+class EventsAnswer(Answer):
+    """Durable events in order. `next_after_seq`: where the next page begins, absent on the last one."""
+
+    items: list[Event]
+    next_after_seq: int | None = None
+
+    def to_json(self) -> str:
+        more = "" if self.next_after_seq is None else f',"next_after_seq":{self.next_after_seq}'
+        return f'{{"items":[{",".join(event.to_json() for event in self.items)}]{more}}}'
+
+
+class PermissionAnswer(Answer):
+    permission_id: Id
+    run_id: Id
+    call_id: str
+    tool_id: str
+    preview: str
+    truncated: bool
+    diff: str | None = None
+    expires_at: datetime
+    state: PermissionState
+    decided_at: datetime | None = None
+
+
+class PermissionsAnswer(Answer):
+    items: list[PermissionAnswer]
+
+
+class WorkspaceEntryAnswer(Answer):
+    path: str
+    bytes: int
+    attachable: bool
+    reason: str | None = None
+
+
+class WorkspaceAnswer(Answer):
+    items: list[WorkspaceEntryAnswer]
+    truncated: bool
+
+
+class SlashCommandAnswer(Answer):
+    """`arguments`: a JSON Schema of the words behind the name."""
+
+    name: str
+    aliases: list[str]
+    help: str
+    arguments: dict[str, object]
+
+
+class SlashCommandsAnswer(Answer):
+    items: list[SlashCommandAnswer]
+
+
+class NextTurnParameter(Answer):
+    """What the page sends with the next ordinary Turn; nothing is kept on the server."""
+
+    model_id: str | None = None
+    compact: bool | None = None
+
+
+class CommandAnswer(Answer):
+    output: str
+    parameter: NextTurnParameter | None = None
+    model_invoked: Literal[False] = False
+    turn_created: Literal[False] = False

@@ -1,0 +1,1 @@
+"""One module per object of the interface; each lists its endpoints."""

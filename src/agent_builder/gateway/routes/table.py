@@ -1,0 +1,30 @@
+"""Every operation of the interface, in the order in which the document shows them."""
+
+from agent_builder.gateway.endpoint import Endpoint
+from agent_builder.gateway.routes import (
+    agents,
+    auth,
+    document,
+    health,
+    models,
+    permissions,
+    runs,
+    sessions,
+    slash,
+    streams,
+    workspace,
+)
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *health.ENDPOINTS,
+    *auth.ENDPOINTS,
+    *models.ENDPOINTS,
+    *agents.ENDPOINTS,
+    *sessions.ENDPOINTS,
+    *runs.ENDPOINTS,
+    *streams.ENDPOINTS,
+    *permissions.ENDPOINTS,
+    *workspace.ENDPOINTS,
+    *slash.ENDPOINTS,
+    *document.ENDPOINTS,
+)
