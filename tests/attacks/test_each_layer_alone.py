@@ -12,6 +12,8 @@ LANDLOCK_ALONE = {
     "read_canary": "EACCES",
     "write_canary": "EACCES",
     "create_outside": "EACCES",
+    "move_out": "EACCES",
+    "unlink_outside": "EACCES",
     "planted_symlink": "EACCES",
     "read_passwd": "EACCES",
     "list_outside": "EACCES",

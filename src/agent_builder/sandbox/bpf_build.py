@@ -9,14 +9,13 @@ from types import ModuleType
 
 from agent_builder.protocol.errors import SandboxFailed
 from agent_builder.sandbox.bpf_simulate import simulate
-from agent_builder.sandbox.linux_calls import MACHINE
+from agent_builder.sandbox.linux_calls import FIRST_UNKNOWN_CALL, MACHINE
 from agent_builder.sandbox.seccomp import (
     ALLOW,
     ARCHITECTURES,
     ENOSYS,
     ENOTTY,
     EPERM,
-    FIRST_UNKNOWN_CALL,
     KILL_PROCESS,
     X32_BIT,
     Instruction,
@@ -25,11 +24,10 @@ from agent_builder.sandbox.seccomp import (
     pack,
     prologue,
 )
-from agent_builder.sandbox.syscall_policy import POLICIES, ArgumentTest, Policy, Rule
+from agent_builder.sandbox.syscall_policy import FULL_WORD, POLICIES, ArgumentTest, Policy, Rule
 
 # aarch64 has only the newer form of some calls.
 _STANDINS = {"rename": "renameat", "unlink": "unlinkat", "poll": "ppoll"}
-_FULL_WORD = (1 << 64) - 1
 _I386 = 0x40000003
 
 
@@ -124,10 +122,10 @@ def _interesting(rules: list[Rule]) -> Iterator[tuple[int, ...]]:
     for rule in rules:
         if rule.test is None:
             continue
-        for value in (rule.test.value, rule.test.value + 1, rule.test.value ^ 4, _FULL_WORD):
+        for value in (rule.test.value, rule.test.value + 1, rule.test.value ^ 4, FULL_WORD):
             for high in (0, 1 << 32):
                 arguments = [0] * 6
-                arguments[rule.test.argument] = (value | high) & _FULL_WORD
+                arguments[rule.test.argument] = (value | high) & FULL_WORD
                 yield tuple(arguments)
 
 

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 
-from agent_builder.protocol.limits import HANDSHAKE_BYTES
+from agent_builder.protocol.limits import COMMAND_NOT_EXECUTABLE_EXIT, COMMAND_REFUSED_EXIT, HANDSHAKE_BYTES
 from agent_builder.sandbox.confine import confine, require_confined
 from agent_builder.sandbox.profiles import COMMAND_BASH, COMMAND_COMPILE, GIT_STATUS, PROFILES, Grants, Profile
 
@@ -21,7 +21,6 @@ GIT_ARGUMENTS = (
     "status", "--porcelain=v1", "--branch", "--untracked-files=no", "--ignore-submodules=all", "--no-renames",
 )
 _READY = b'{"ready":true}\n'
-_REFUSED, _CANNOT_EXECUTE = 125, 126  # exit codes, as env(1) and shells use them
 _ENCODINGS = ("gb18030", "gbk", "big5", "shift_jis", "euc_jp", "euc_kr", "latin_1", "utf_16", "utf_8_sig", "cp1252")
 
 
@@ -39,7 +38,7 @@ def main(worker_env: str) -> int:
     os.write(1, _READY)
     release = _read_line()
     if not release:
-        return _REFUSED
+        return COMMAND_REFUSED_EXIT
     message = json.loads(release)
     if qualify is not None:
         return qualify(message["probe"])
@@ -54,7 +53,7 @@ def _act(profile: Profile, grants: Grants, arguments: list[str]) -> int:
     if profile is GIT_STATUS and not arguments:
         return _become(grants.execute[0], list(GIT_ARGUMENTS))
     print("this command is not allowed", file=sys.stderr)
-    return _REFUSED
+    return COMMAND_REFUSED_EXIT
 
 
 def _become(program: str, arguments: list[str]) -> int:
@@ -65,7 +64,7 @@ def _become(program: str, arguments: list[str]) -> int:
         os.execve(program, arguments, dict(os.environ))  # noqa: S606 - no shell; the program is the one granted
     except OSError as error:
         print(f"cannot execute: {error.strerror}", file=sys.stderr)
-    return _CANNOT_EXECUTE
+    return COMMAND_NOT_EXECUTABLE_EXIT
 
 
 def compile_tree(root: str) -> int:

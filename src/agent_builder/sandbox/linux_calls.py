@@ -42,6 +42,8 @@ NUMBERS: dict[str, tuple[int | None, int]] = {
     "userfaultfd": (323, 282),
 }
 
+FIRST_UNKNOWN_CALL = 470  # newer calls answer ENOSYS, so that a C library falls back as on an old kernel
+
 # Looked up once: after confinement uname is refused, and its EPERM would pass for the refusal of another call.
 MACHINE = os.uname().machine
 

@@ -108,6 +108,16 @@ def _outside(targets: Targets, name: str) -> str:
     return os.path.join(os.path.dirname(targets.canary), name)
 
 
+def _move_out(targets: Targets) -> None:
+    os.close(os.open("probe.move", os.O_WRONLY | os.O_CREAT))
+    try:
+        os.rename("probe.move", _outside(targets, "probe.moved"))
+    except OSError:
+        os.unlink("probe.move")
+        raise
+    os.unlink(_outside(targets, "probe.moved"))
+
+
 def _read_memory_of_parent(targets: Targets) -> None:
     os.close(os.open(f"/proc/{targets.parent}/mem", os.O_RDONLY))
 
@@ -190,6 +200,8 @@ PROBES: dict[str, Attempt] = {
     "read_canary": lambda t: _read(t.canary),
     "write_canary": lambda t: _open_for_write(t.canary),
     "create_outside": lambda t: _create(_outside(t, "probe.outside")),
+    "move_out": _move_out,
+    "unlink_outside": lambda t: os.unlink(t.canary),
     "planted_symlink": lambda t: _read(t.planted),
     "read_passwd": lambda _: _read("/etc/passwd"),
     "list_outside": lambda t: os.listdir(os.path.dirname(t.canary)),
@@ -254,7 +266,8 @@ PROBES: dict[str, Attempt] = {
 }
 
 _DENIED_FILES = (
-    "read_canary write_canary create_outside planted_symlink read_passwd list_outside environment_of_parent memory_of_parent"
+    "read_canary write_canary create_outside move_out unlink_outside planted_symlink read_passwd list_outside "
+    "environment_of_parent memory_of_parent"
 )
 
 # What a Worker must see; any other outcome, a different errno too, means that a promise does not hold.

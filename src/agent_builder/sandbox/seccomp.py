@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from agent_builder.protocol.limits import SECCOMP_INSTRUCTIONS
-from agent_builder.sandbox.linux_calls import MACHINE, PR_SET_SECCOMP, prctl
+from agent_builder.sandbox.linux_calls import FIRST_UNKNOWN_CALL, MACHINE, PR_SET_SECCOMP, prctl
 
 LOAD, AND = 0x20, 0x54
 JUMP, JUMP_EQUAL, JUMP_GREATER, JUMP_GREATER_EQUAL, JUMP_BITS = 0x05, 0x15, 0x25, 0x35, 0x45
@@ -25,7 +25,6 @@ RESULTS = frozenset((ALLOW, KILL_PROCESS, EPERM, ENOTTY, ENOSYS))
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 X32_BIT = 0x40000000
-FIRST_UNKNOWN_CALL = 470  # newer calls answer ENOSYS, so that a C library falls back as on an old kernel
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
 
 _MODE_FILTER = 2

@@ -7,9 +7,11 @@ library has a fallback; ENOTTY for ioctl, the honest answer of something that is
 
 from typing import NamedTuple
 
-from agent_builder.sandbox.seccomp import ALLOW, ENOSYS, ENOTTY, EPERM, FIRST_UNKNOWN_CALL
+from agent_builder.sandbox.linux_calls import FIRST_UNKNOWN_CALL
+from agent_builder.sandbox.seccomp import ALLOW, ENOSYS, ENOTTY, EPERM
 
 LOW_WORD = 0xFFFFFFFF  # the kernel reads 32 bits of these arguments; comparing 64 would let a high bit pass by
+FULL_WORD = (1 << 64) - 1
 PROT_WRITE, PROT_EXEC = 2, 4
 
 
