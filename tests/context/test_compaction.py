@@ -29,7 +29,7 @@ def test_nothing_leaves_while_everything_fits(turns, message):
 
 @given(sizes)
 def test_a_turn_that_left_does_not_come_back(turns):
-    starts = [history_start(turns[:count], 100, ROOM) for count in range(len(turns) + 1)]
+    starts = [history_start(turns[:count], turns[count].message, ROOM) for count in range(len(turns))]
     assert starts == sorted(starts)
 
 
@@ -38,7 +38,7 @@ def test_several_turns_leave_at_once(turns):
     starts = [history_start(turns[:count], turns[count].message, ROOM) for count in range(len(turns))]
     for count in range(1, len(starts)):
         if starts[count] != starts[count - 1] and starts[count] < count - 1:
-            assert ROOM.used(1, held(turns[:count], starts[count]), turns[count].message) <= ROOM.target
+            assert ROOM.used(1, held(turns[:count], starts[count])) <= ROOM.target
 
 
 @given(sizes, messages)
