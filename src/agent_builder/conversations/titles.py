@@ -15,6 +15,7 @@ _CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Mn", "Me", "Zs", "Zl", "Zp"})
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and symbols by category that show as nothing
 _JOINER = "\u200d"
+_VIRAMA = 9  # combining class of the sign that joins two Indic consonants
 _ELLIPSIS = "…"
 
 
@@ -78,7 +79,7 @@ def _is_count(text: str) -> bool:
 def _may_break(text: str, at: int) -> bool:
     """Whether two visible characters meet between `at - 1` and `at`."""
     before, after = text[at - 1], text[at]
-    if before == _JOINER or after == _JOINER or _continues(after):
+    if _JOINER in (before, after) or _continues(after) or unicodedata.combining(before) == _VIRAMA:
         return False
     return not (_is_flag(after) and _flags_before(text, at) % 2)
 
