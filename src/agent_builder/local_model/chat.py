@@ -57,9 +57,9 @@ def _load_or_unload(engine: Engine, model: Model, request: ChatRequest, put: Put
     return {}
 
 
-def _run(engine: Engine, model: Model, request: ChatRequest, body: dict[str, Any], put: Put, gone: Gone) -> "_Answer":
+def _run(engine: Engine, model: Model, request: ChatRequest, body: dict[str, Any], put: Put, gone: Gone) -> "Answer":
     for _ in range(bounds.TRUNCATIONS):
-        answer = _Answer(model.name, engine.window, put, gone)
+        answer = Answer(model.name, engine.window, put, gone)
         engine.answer(body, answer.accept)
         if not answer.overflow:
             answer.finish()
@@ -84,7 +84,7 @@ def _shortened(request: ChatRequest, tokens: int, window: int) -> ChatRequest:
     return replace(request, messages=messages)
 
 
-class _Answer:
+class Answer:
     """Turns llama.cpp's chunks into frames; a tool call is held back until it is complete."""
 
     def __init__(self, model: str, window: int, put: Put, gone: Gone) -> None:

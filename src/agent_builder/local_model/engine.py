@@ -90,7 +90,10 @@ class Engine:
                 failed.append(error)
                 return True
 
-        self._server.handle_chat_completions(body, chunk)
+        try:
+            self._server.handle_chat_completions(body, chunk)
+        except ValueError as error:  # what llama.cpp refuses to combine, such as tools with a format
+            raise OllamaError(500, str(error)) from error
         if failed:
             raise failed[0]
 

@@ -27,11 +27,12 @@ def remove_unused_roots(agents_runtime: Path) -> list[Path]:
 
 
 def _used(roots: list[Path]) -> Iterator[Path]:
-    prefixes = {root: os.path.realpath(root) for root in roots}
+    """A hardened Worker hides its files, but not its command line: it counts as a user of every root of its Agent."""
+    prefixes = {root: (os.path.realpath(root), os.path.realpath(root.parents[1] / "worker-env")) for root in roots}
     for process in filter(str.isdigit, os.listdir("/proc")):
         places = list(_places(process))
-        for root, prefix in prefixes.items():
-            if any(place == prefix or place.startswith(prefix + "/") for place in places):
+        for root, owned in prefixes.items():
+            if any(place == prefix or place.startswith(prefix + "/") for place in places for prefix in owned):
                 yield root
 
 
@@ -41,12 +42,12 @@ def _places(process: str) -> Iterator[str]:
     for name in _LINKS:
         yield from _target(f"{folder}/{name}")
     try:
-        for descriptor in os.listdir(f"{folder}/fd"):
-            yield from _target(f"{folder}/fd/{descriptor}")
         with open(f"{folder}/cmdline", "rb") as file:
             yield from (os.fsdecode(argument) for argument in file.read(COMMAND_LINE_BYTES).split(b"\0"))
+        for descriptor in os.listdir(f"{folder}/fd"):
+            yield from _target(f"{folder}/fd/{descriptor}")
     except OSError:
-        return  # gone, or another user's: that one cannot be inside directories of mode 0700
+        return  # gone, hidden, or another user's: that one cannot be inside directories of mode 0700
 
 
 def _target(link: str) -> Iterator[str]:
