@@ -7,7 +7,6 @@
     <target>/worker/agent_builder/  the named modules, compiled
 """
 
-import importlib.util
 import json
 import os
 import py_compile
@@ -89,7 +88,8 @@ def _write_packages(worker: Path) -> None:
 def _compile_all(root: Path) -> None:
     """Unchecked bytecode: the manifest vouches for the files, so no start compares times or sources."""
     for source in sorted(root.rglob("*.py")):
-        cache = importlib.util.cache_from_source(str(source))
+        # Where an isolated interpreter looks, whatever PYTHONPYCACHEPREFIX says to this one.
+        cache = str(source.parent / "__pycache__" / f"{source.stem}.{sys.implementation.cache_tag}.pyc")
         Path(cache).parent.mkdir(mode=0o700, exist_ok=True)
         shown = str(source.relative_to(root))
         py_compile.compile(
