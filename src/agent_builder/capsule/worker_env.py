@@ -11,6 +11,7 @@ import json
 import os
 import py_compile
 import shutil
+import sys
 from pathlib import Path
 
 import agent_builder
