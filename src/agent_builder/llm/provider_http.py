@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import httptools
+from typing import cast
 
 from agent_builder.protocol.limits import PROVIDER_HEAD_BYTES, PROVIDER_LINGERING, PROVIDER_READ_AHEAD_BYTES
 
@@ -112,8 +113,7 @@ class HttpExchange(asyncio.Protocol):
     # asyncio.Protocol ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has the methods, not the base class
 
     def data_received(self, data: bytes) -> None:
         if not self.status:
