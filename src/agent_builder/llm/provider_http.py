@@ -6,10 +6,10 @@ import asyncio
 import ssl
 from collections import deque
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
-from typing import cast
 
 from agent_builder.protocol.limits import PROVIDER_HEAD_BYTES, PROVIDER_LINGERING, PROVIDER_READ_AHEAD_BYTES
 
