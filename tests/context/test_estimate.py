@@ -8,7 +8,7 @@ from agent_builder.context.costs import Totals
 from agent_builder.context.estimate import BYTES_COUNTER, Sample, calibrate, calibration_scope
 from agent_builder.context.toolset import resolve_toolset, toolset_of
 from agent_builder.protocol.tool_catalog import CATALOG
-from tests.support.plans import a_model
+from tests.support.plans import EXACT_COUNTER, a_model
 
 samples = st.lists(st.builds(Sample, st.integers(0, 30000), st.integers(0, 30000)), max_size=40)
 
@@ -66,11 +66,16 @@ def test_a_bound_that_observations_exceed_makes_compaction_start_earlier():
     assert calibrate([Sample(1000, 1100)] * 2, exact=False).inflation() == 1.0
 
 
+def scope(model, toolset, counter=BYTES_COUNTER) -> str:
+    return calibration_scope(model, toolset, counter)
+
+
 def test_another_model_toolset_or_window_is_another_scope():
     tools = resolve_toolset(CATALOG, a_model(), budget=2)
     scopes = {
-        calibration_scope(a_model(), tools), calibration_scope(a_model(), toolset_of(())), calibration_scope(a_model(4096), tools),
-        calibration_scope(a_model(digest="e" * 64), tools), calibration_scope(a_model(model_id="other"), tools),
+        scope(a_model(), tools), scope(a_model(), toolset_of(())), scope(a_model(4096), tools),
+        scope(a_model(digest="e" * 64), tools),
+        scope(a_model(), tools, EXACT_COUNTER), scope(a_model(model_id="other"), tools),
     }
-    assert len(scopes) == 5
-    assert calibration_scope(a_model(), tools) in scopes
+    assert len(scopes) == 6
+    assert scope(a_model(), tools) in scopes

@@ -86,10 +86,10 @@ def calibrate(samples: Sequence[Sample], *, exact: bool) -> Calibration:
     )
 
 
-def calibration_scope(model: QualifiedModel, toolset: EffectiveToolSet) -> str:
-    """Observations count only for the same weights, profile, renderer, toolset and way of shortening."""
+def calibration_scope(model: QualifiedModel, toolset: EffectiveToolSet, counter: TokenCounter) -> str:
+    """Observations count only for the same weights, profile, counter, renderer, toolset and way of shortening."""
     profile = model.profile
     return digest_of([
-        profile.model_id, profile.provider_model, profile.think, model.digest, model.window, model.output_reserve, model.estimator,
+        profile.model_id, profile.provider_model, profile.think, model.digest, model.window, model.output_reserve, counter.name,
         RENDERER, toolset.digest, COMPRESSION_POLICY,
     ])

@@ -1,0 +1,104 @@
+"""Everything a plan needs, read once: the Conversation from the database, instructions and git status from the workspace,
+the model's counter, what earlier requests taught about sizes. Admission, preview and warm-up plan from the same view.
+"""
+
+import asyncio
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_builder.capsule.git_status import git_status
+from agent_builder.capsule.instructions import read_instructions
+from agent_builder.context.estimate import Calibration, Sample, calibrate, calibration_scope
+from agent_builder.context.inputs import PlanInputs
+from agent_builder.context.toolset import EffectiveToolSet, resolve_toolset, toolset_of
+from agent_builder.llm.models import Models
+from agent_builder.protocol.limits import CALIBRATION_SAMPLES
+from agent_builder.protocol.messages import Attachment, CompletedTurnContext
+from agent_builder.protocol.model_profile import QualifiedModel
+from agent_builder.protocol.ports import Clock
+from agent_builder.protocol.request import TokenCounter
+from agent_builder.protocol.tool_catalog import CATALOG
+from agent_builder.storage.boundaries import Boundary, head_boundary
+from agent_builder.storage.calibration import observations
+from agent_builder.storage.conversations import ConversationRow, get_conversation
+from agent_builder.storage.database import Database
+from agent_builder.storage.turns import bundles
+
+COMPACTED_THROUGH = "compacted_through"
+SCOPE = "scope"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One consistent state of a Conversation. `history`: completed Turns, oldest first. `head`: the newest boundary."""
+
+    conversation: ConversationRow
+    history: tuple[CompletedTurnContext, ...]
+    head: Boundary | None
+    calibration: Calibration
+    scope: str
+
+    @property
+    def compacted(self) -> int:
+        """How many of the oldest Turns have left at the operator's word."""
+        last = self.head.fields.get(COMPACTED_THROUGH) if self.head is not None else None
+        return next((index + 1 for index, bundle in enumerate(self.history) if bundle.turn_id == last), 0) if last else 0
+
+
+class Planning:
+    """One per Agent."""
+
+    def __init__(self, *, database: Database, models: Models, workspace: Path, worker_env: Path, clock: Clock) -> None:
+        self._database = database
+        self._models = models
+        self._workspace = workspace
+        self._worker_env = worker_env
+        self._clock = clock
+
+    async def model(self, model_id: str | None) -> tuple[QualifiedModel, TokenCounter]:
+        """Raises RunError leaves when the model is not usable."""
+        model = await self._models.qualified(model_id)
+        return model, await self._models.counter(model)
+
+    async def view(self, conversation_id: str, model: QualifiedModel, counter: TokenCounter, toolset: EffectiveToolSet) -> View:
+        """Raises NotFound."""
+        scope = calibration_scope(model, toolset, counter)
+        return await self._database.read(lambda conn: _view(conn, conversation_id, scope, counter.exact))
+
+    async def wants_compaction(self, turn_id: str) -> bool:
+        """Whether the Turn was sent with the wish to compact the Conversation."""
+        return await self._database.read(
+            lambda conn: bool(conn.execute("SELECT compact FROM turns WHERE turn_id = ?", (turn_id,)).fetchone()[0])
+        )
+
+    async def inputs(
+        self, view: View, model: QualifiedModel, toolset: EffectiveToolSet, user_text: str,
+        attachments: tuple[Attachment, ...] = (), *, compact: bool = False,
+    ) -> PlanInputs:
+        """Raises InstructionsRefused."""
+        instructions = await asyncio.to_thread(read_instructions, self._workspace)
+        return PlanInputs(
+            model=model, toolset=toolset, today=self._clock.now().date(), user_text=user_text, history=view.history,
+            instructions=None if instructions is None else instructions.text, attachments=attachments,
+            git_status=await git_status(self._workspace, self._worker_env, self._clock), compacted=view.compacted, compact=compact,
+            calibration=view.calibration,
+        )
+
+
+def offered_tools(model: QualifiedModel) -> EffectiveToolSet:
+    """What a new Run with this model may use."""
+    return resolve_toolset(CATALOG, model, budget=model.profile.budgets.tool_calls)
+
+
+def no_tools() -> EffectiveToolSet:
+    return toolset_of(())
+
+
+def _view(conn: sqlite3.Connection, conversation_id: str, scope: str, exact: bool) -> View:
+    seen = observations(conn, scope, CALIBRATION_SAMPLES)
+    return View(
+        conversation=get_conversation(conn, conversation_id), history=tuple(bundles(conn, conversation_id)),
+        head=head_boundary(conn, conversation_id), scope=scope,
+        calibration=calibrate([Sample(one.estimated, one.observed) for one in seen if one.exact == exact], exact=exact),
+    )
