@@ -24,6 +24,7 @@ _CLOSE_S = 3  # of STOP_S: for connections to end after the streams have
 async def serve(settings: Settings, *, clock: Clock | None = None, opened: Callable[[], None] = lambda: None) -> int:
     """Runs until SIGTERM or SIGINT (an orderly stop) or SIGUSR1 (a short one). `opened` is called once the port is open.
     Raises StartRefused."""
+    os.umask(0o077)  # whatever is written from here on is the operator's alone
     listener = _bind(settings.host, settings.port)
     with contextlib.closing(listener):
         async with open_app(settings, clock or SystemClock()) as app:
@@ -84,7 +85,6 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def main() -> int:
-    os.umask(0o077)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:

@@ -87,8 +87,13 @@ class Gateway:
         return f"/api/agents/{SYSTEM_AGENT}"
 
     async def __aenter__(self) -> "Gateway":
-        await self.start()
-        await self.login()
+        try:
+            await self.start()
+            await self.login()
+        except BaseException:
+            print(self.log_text())
+            await self.stop()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -113,8 +118,11 @@ class Gateway:
         line = await asyncio.wait_for(self.process.stdout.readline(), 30)
         if not line:
             await self.process.wait()
-            raise RuntimeError((self.root / "gateway.log").read_text().strip().splitlines()[-1])
+            raise RuntimeError(self.log_text().strip().splitlines()[-1])
         await self.until_ready()
+
+    def log_text(self) -> str:
+        return (self.root / "gateway.log").read_text()
 
     async def until_ready(self) -> None:
         async with asyncio.timeout(30):

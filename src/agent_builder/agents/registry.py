@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agent_builder.agents.lifecycle import Converged, Lifecycle
 from agent_builder.agents.phase import Facts, Phase, derive_phase
 from agent_builder.conversations.titles import checked_title
-from agent_builder.protocol.errors import AgentBuilderError, AgentDamaged, AgentDraining, NotFound, ProtectedAgent
+from agent_builder.protocol.errors import AgentDamaged, AgentDraining, NotFound, ProtectedAgent
 from agent_builder.protocol.ids import AgentId
 from agent_builder.storage.registry import AgentRow, AgentState
 
@@ -149,23 +149,23 @@ class AgentRegistry:
     async def _finish_upgrade(self, row: AgentRow) -> None:
         try:
             await self._retire(row)
-        except (AgentBuilderError, OSError) as error:
-            _log.warning("upgrade of Agent %s given up: %s", row.agent_id, type(error).__name__)
+        except Exception:  # noqa: BLE001 - logged; what fails for one Agent must not fell the others
+            _log.exception("upgrade of Agent %s given up", row.agent_id)
             self._replace_row(await self._lifecycle.give_up(row))
             return
         try:
             self._replace_row(await self._lifecycle.upgrade(row))
             self._damaged.pop(row.agent_id, None)
-        except (AgentBuilderError, OSError) as error:
-            _log.warning("upgrade of Agent %s failed, its generation stays: %s", row.agent_id, type(error).__name__)
+        except Exception:  # noqa: BLE001 - logged; the lifecycle has taken the upgrade back
+            _log.exception("upgrade of Agent %s failed", row.agent_id)
             self._replace_row(await self._lifecycle.agent(row.agent_id))
 
     async def _finish_deletion(self, row: AgentRow) -> None:
         try:
             await self._retire(row)
             await self._lifecycle.delete(row)
-        except (AgentBuilderError, OSError) as error:  # the row says deleting: the next start goes on from here
-            _log.warning("deletion of Agent %s is not finished: %s", row.agent_id, type(error).__name__)
+        except Exception:  # noqa: BLE001 - logged; the row says deleting, and the next start goes on from here
+            _log.exception("deletion of Agent %s is not finished", row.agent_id)
             return
         for known in (self._rows, self._damaged, self._locks):
             known.pop(row.agent_id, None)
@@ -220,7 +220,7 @@ class AgentRegistry:
         async def carry() -> None:
             try:
                 done.set_result(await work)
-            except (AgentBuilderError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - handed to the one who waits, whatever it is
                 done.set_exception(error)
             finally:
                 done.cancel()  # without effect on a future that is done

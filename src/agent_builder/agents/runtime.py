@@ -77,7 +77,7 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
         workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
     )
     admission = Admission(
-        database=database, models=shared.models, broker=shared.broker, prefill=shared.models.prefill, workspace=workspace,
+        database=database, models=shared.models, broker=shared.broker, workspace=workspace,
         worker_env=worker_env, clock=shared.clock, semantic_summary=shared.semantic_summary,
     )
     engine_parts = EngineParts(

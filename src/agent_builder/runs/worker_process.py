@@ -102,6 +102,12 @@ class WorkerProcess:
         except (FramingError, FrameError) as error:
             raise WorkerProtocol from error
 
+    async def crashed(self) -> None:
+        """Raises WorkerCrashed as soon as the process has ended badly, also while nobody expects a frame of it."""
+        status = await self._process.wait()
+        if status != 0:
+            raise WorkerCrashed(_ended(status))
+
     @property
     def stderr_tail(self) -> str:
         return self._stderr.decode(errors="replace")
@@ -140,8 +146,12 @@ class WorkerProcess:
                 status = await self._process.wait()
         except TimeoutError:
             return WorkerCrashed.sentence
-        how = f"signal {-status}" if status < 0 else f"exit status {status}"
-        return f"The Worker ended unexpectedly ({how})."
+        return _ended(status)
+
+
+def _ended(status: int) -> str:
+    how = f"signal {-status}" if status < 0 else f"exit status {status}"
+    return f"The Worker ended unexpectedly ({how})."
 
 
 def _identity(pid: int) -> ProcessIdentity:
