@@ -9,6 +9,7 @@ so at every moment a restart knows whether to finish or to take back:
 """
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 from collections.abc import Callable
@@ -122,6 +123,7 @@ class Lifecycle:
         leaves the old generation in place and is raised."""
         assert row.target_generation is not None
         try:
+            await self._end_stragglers(row.agent_id)
             await asyncio.to_thread(self._build, row.agent_id, row.target_generation)
         except Exception:
             await self.give_up(row)
@@ -176,6 +178,12 @@ class Lifecycle:
             await asyncio.to_thread(write_manifest, self.checkout, row)
             await asyncio.to_thread(self._build, row.agent_id, row.generation)
         return await self.database.run(lambda conn: rows.move_agent(conn, row.agent_id, AgentState.ACTIVE))
+
+    async def _end_stragglers(self, agent_id: AgentId) -> None:
+        """A Turn that was accepted in the moment of the fence has no Run any more."""
+        with contextlib.suppress(AgentDamaged):  # an upgrade builds beside the database and leaves it as it is
+            self._require_data(agent_id)
+            await self._recover(agent_id)
 
     async def _discard(self, row: AgentRow) -> None:
         await asyncio.to_thread(remove_agent_files, self.checkout, row.agent_id)
