@@ -74,10 +74,17 @@ async def _failures(
     try:
         output, _ = await process.communicate(request)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await _end(process)
     return [f"{kind}:{name}" for name in _compare(expected, output, process.returncode)]
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Our own child is not reaped before this, so its pid cannot be another's."""
+    assert process.stdin is not None
+    process.stdin.close()
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
 
 
 def _compare(expected: dict[str, str], output: bytes, ended: int | None) -> list[str]:

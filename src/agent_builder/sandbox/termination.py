@@ -11,8 +11,7 @@ _STAGES = (None, signal.SIGTERM, signal.SIGKILL)
 async def terminate(process: asyncio.subprocess.Process, identity: ProcessIdentity, grace_s: float) -> int:
     """Closes its stdin, then SIGTERM, then SIGKILL, each after `grace_s` seconds; only ever this exact process. Returns the
     true exit code, or the negated signal number. Safe to call for a process that has ended already."""
-    if process.stdin is not None:
-        process.stdin.close()
+    _close_stdin(process)
     for stage in _STAGES:
         if stage is not None:
             send_signal(identity, stage)
@@ -24,8 +23,14 @@ async def terminate(process: asyncio.subprocess.Process, identity: ProcessIdenti
 
 async def kill(process: asyncio.subprocess.Process, identity: ProcessIdentity) -> int:
     """SIGKILL at once, for an end that may not wait. Returns like `terminate`."""
+    _close_stdin(process)
     send_signal(identity, signal.SIGKILL)
     return await process.wait()
+
+
+def _close_stdin(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 async def _ended_within(process: asyncio.subprocess.Process, seconds: float | None) -> int | None:
