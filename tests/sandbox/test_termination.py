@@ -1,10 +1,11 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from agent_builder.sandbox.process_identity import identify
+from agent_builder.sandbox.process_identity import ProcessIdentity, identify
 from agent_builder.sandbox.termination import kill, terminate
 
 POLITE = "import sys; print('x', flush=True); sys.stdin.read(); sys.exit(7)"
@@ -49,3 +50,23 @@ async def test_another_identity_is_never_signalled() -> None:
     process = await started(POLITE)
     other = identify(process.pid)._replace(start_ticks=1)
     assert await kill(process, other) == 7
+
+
+FLOOD = "import sys, time; sys.stdout.write('x\\n' + 'y' * 10_000_000); sys.stdout.flush(); time.sleep(600)"
+
+
+@pytest.mark.parametrize("end", [lambda p, i: terminate(p, i, GRACE_S), kill], ids=["terminate", "kill"])
+async def test_a_process_that_floods_a_pipe_nobody_reads_is_ended_too(
+    end: Callable[[asyncio.subprocess.Process, ProcessIdentity], Awaitable[int]],
+) -> None:
+    process = await started(FLOOD)
+    assert await asyncio.wait_for(end(process, identify(process.pid)), LONG_GRACE_S) in (-signal.SIGTERM, -signal.SIGKILL)
+
+
+async def test_a_stream_that_somebody_else_reads_is_left_to_them() -> None:
+    process = await started("import sys; print('x', flush=True); sys.stdin.read(); print('last words')")
+    assert process.stdout is not None
+    reader = asyncio.create_task(process.stdout.read())
+    await asyncio.sleep(0)
+    assert await terminate(process, identify(process.pid), LONG_GRACE_S) == 0
+    assert await reader == b"last words\n"
