@@ -17,6 +17,7 @@ main() {
   environment_is_current "$folder" "$kind" "$digest" && return 0  # another start built it while this one waited
   refuse_while_running
   rm -rf -- "$building" "$former"
+  trap 'rm -rf -- "$building"' EXIT
   ensure_uv
   local python
   python="$(runtime_python)"
