@@ -75,9 +75,6 @@ class Attempt:
         try:
             async with beside(self._watch_memory()):
                 return await self._run(call)
-        except asyncio.CancelledError:
-            self._cancelled()
-            raise
         finally:
             self._models.prefill.closed(self._endpoint, call)
 
@@ -96,8 +93,10 @@ class Attempt:
             if task.call is not None:  # told while the provider is already at work
                 await self._outlet.emit(TransportAttemptStarted(call=task.call, attempt=self._number))
             final = await self._read(FrameReader(exchange, task.model.profile.output_cap), call)
-        except BaseException:
+        except BaseException as fault:
             exchange.close()  # before anything else is awaited: the provider must see it at once
+            if isinstance(fault, asyncio.CancelledError) and not self.first_frame:
+                self._cancelled_in_silence()
             raise
         if final is None:
             exchange.close()
@@ -210,9 +209,8 @@ class Attempt:
         if self._exchange is not None:
             self._exchange.wake()
 
-    def _cancelled(self) -> None:
-        if self._exchange is None or self.first_frame:
-            return
+    def _cancelled_in_silence(self) -> None:
+        """A load is given up with its connection; the reading of a prompt may go on without us."""
         self._models.prefill.forget(self._task.model, self._task.rendered)
         if not self._loading:
             silent_s = self._clock.monotonic() - self._began

@@ -50,6 +50,8 @@ class FrameReader:
 
     def _parse(self, data: bytes, frames: list[Frame]) -> None:
         self._bytes += len(data)
+        if self._bytes > RAW_STREAM_BYTES:
+            raise ModelProtocol("The model's answer has too many bytes.")
         try:
             lines = self._lines.feed(data) if data else self._lines.finish()
         except LineTooLong:
@@ -64,7 +66,5 @@ class FrameReader:
                 return
             if self.seen > self._most_frames:
                 raise ModelProtocol("The model's answer has too many frames.")
-        if self._bytes > RAW_STREAM_BYTES:
-            raise ModelProtocol("The model's answer has too many bytes.")
         if not data:
             raise ModelProtocol("The model's answer ended without its final frame.")

@@ -1,0 +1,487 @@
+"""Where a model call waits, for how long, and what is shown meanwhile. Time is moved by the test."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agent_builder.llm.broker import ModelAnswer
+from agent_builder.llm.prefill import Estimate
+from agent_builder.llm.usage import CheckedUsage
+from agent_builder.protocol.errors import (
+    ModelBusy,
+    ModelFirstFrameTimeout,
+    ModelStreamIdleTimeout,
+    ModelTemporarilyUnhealthy,
+    ModelTurnDeadline,
+    RunDeadline,
+)
+from agent_builder.protocol.events import RunStage
+from agent_builder.protocol.limits import CANCELLED_PROMPT_S, CIRCUIT_OPEN_S
+from agent_builder.protocol.model_profile import Timeouts
+from tests.llm.bench import READ, Bench, bench, rendered
+from tests.support.fake_ollama import FakeOllama, Gate, begun, call, frames, gated, hang, last, prefill, text
+
+SHORT = Timeouts(first_frame_s=60, idle_s=20, silent_call_s=20, call_s=200, queue_s=30)
+
+
+async def waiting(asking: Bench, fake: FakeOllama, chats: int = 1, **changes: Any) -> asyncio.Task[ModelAnswer]:
+    """A call that has arrived at the provider and whose clocks are running."""
+    asked = asyncio.ensure_future(asking.ask(**changes))
+    await fake.asked(chats)
+    await until(lambda: asking.stages[-1:] in (["evaluating_prompt"], ["cancelled_prompt"], ["answering"]))
+    return asked
+
+
+async def until(holds: Any) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0)
+
+
+async def passes(asking: Bench, seconds: float) -> None:
+    """Moves the clock, after whoever was woken has begun to wait again, and lets whoever waits notice."""
+    await settled()
+    asking.clock.advance(seconds)
+    await settled()
+
+
+async def settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_silent_provider_gets_one_more_try_and_then_the_first_frame_timeout() -> None:
+    with FakeOllama() as fake:
+        fake.script(hang(), hang())
+        async with bench(fake, timeouts=SHORT) as asking:
+            asked = await waiting(asking, fake)
+            await passes(asking, 59)
+            assert not asked.done()
+            assert len(fake.chats) == 1
+            await passes(asking, 1)
+            await fake.asked(2)
+            await until(lambda: len(asking.stages) == 2)
+            await passes(asking, 60)
+            with pytest.raises(ModelFirstFrameTimeout):
+                await asked
+            assert asking.attempts == ["model_first_frame_timeout"] * 2
+            await fake.closed(2)
+            with pytest.raises(ModelTemporarilyUnhealthy):
+                await asking.ask()
+
+
+async def test_a_retry_without_a_full_clock_gets_what_is_left_and_keeps_the_first_code() -> None:
+    with FakeOllama() as fake:
+        fake.script(hang(), hang())
+        async with bench(fake, timeouts=Timeouts(first_frame_s=60, call_s=100)) as asking:
+            asked = await waiting(asking, fake)
+            await passes(asking, 60)
+            await fake.asked(2)
+            await until(lambda: len(asking.stages) == 2)
+            await passes(asking, 39)
+            assert not asked.done()
+            await passes(asking, 1)
+            with pytest.raises(ModelFirstFrameTimeout):
+                await asked
+
+
+async def test_no_retry_without_any_time_left() -> None:
+    with FakeOllama() as fake:
+        fake.script(hang())
+        async with bench(fake, timeouts=Timeouts(first_frame_s=60, call_s=60)) as asking:
+            asked = await waiting(asking, fake)
+            await passes(asking, 60)
+            with pytest.raises(ModelFirstFrameTimeout):
+                await asked
+        assert len(fake.chats) == 1
+
+
+async def test_silence_in_the_middle_is_an_idle_timeout_and_never_retried() -> None:
+    with FakeOllama() as fake:
+        fake.script(gated(Gate(), text("never"), before=begun("half")))
+        async with bench(fake, timeouts=SHORT) as asking:
+            asked = await waiting(asking, fake)
+            await until(lambda: asking.text == "half")
+            await passes(asking, 19)
+            assert not asked.done()
+            await passes(asking, 1)
+            with pytest.raises(ModelStreamIdleTimeout):
+                await asked
+        assert len(fake.chats) == 1
+
+
+async def test_frames_that_keep_coming_end_at_the_length_of_a_call() -> None:
+    gates = [Gate() for _ in range(12)]
+
+    async def slowly(answer: Any, body: Any) -> None:
+        for gate in gates:
+            await begun(".")(answer, body)
+            await answer.unless_gone(gate.wait())
+
+    with FakeOllama() as fake:
+        fake.script(slowly)
+        async with bench(fake, timeouts=SHORT) as asking:
+            asked = await waiting(asking, fake)
+            for number, gate in enumerate(gates, 1):
+                await until(lambda: len(asking.text) == number)  # noqa: B023 -- awaited in the same turn of the loop
+                await passes(asking, 18)
+                if number < len(gates):
+                    gate.open()
+            with pytest.raises(ModelTurnDeadline):
+                await asked
+            assert len(asking.text) == 12
+
+
+async def test_the_runs_deadline_ends_the_wait() -> None:
+    with FakeOllama() as fake:
+        fake.script(hang())
+        async with bench(fake, timeouts=SHORT) as asking:
+            await asking.model()
+            asked = await waiting(asking, fake, deadline=asking.clock.monotonic() + 30)
+            await passes(asking, 30)
+            with pytest.raises(RunDeadline):
+                await asked
+            await fake.closed()
+
+
+async def test_an_offered_tool_gives_the_silent_clock() -> None:
+    timeouts = Timeouts(first_frame_s=10, idle_s=10, silent_call_s=50, call_s=400)
+    with FakeOllama() as fake:
+        gate = Gate()
+        fake.script(gated(gate, call("file_read_text", path="a.txt")), gated(Gate(), text("never"), before=begun("I will")))
+        async with bench(fake, timeouts=timeouts) as asking:
+            asked = await waiting(asking, fake, tools=[READ])
+            await passes(asking, 49)
+            gate.open()
+            assert (await asked).calls
+            asked = asyncio.ensure_future(asking.ask(tools=[READ]))
+            await until(lambda: asking.text == "I will")
+            await passes(asking, 49)
+            assert not asked.done()
+            await passes(asking, 1)
+            with pytest.raises(ModelStreamIdleTimeout):
+                await asked
+
+
+async def test_a_long_prompt_gets_twice_its_estimated_time_and_shows_the_estimate() -> None:
+    with FakeOllama() as fake:
+        gate = Gate()
+        fake.script(gated(gate, text("read")))
+        async with bench(fake, timeouts=SHORT) as asking:
+            asking.models.prefill.seed_rate("test", "utf8-bytes-upper-bound-v1", 10.0)
+            request = rendered("x" * 4 * 798)
+            asked = await waiting(asking, fake, request=request)
+            assert asking.told[-1] == RunStage(stage="evaluating_prompt", expected_s=80.2)
+            await passes(asking, 159)
+            assert not asked.done()
+            gate.open()
+            assert (await asked).text == "read"
+
+
+async def test_reading_time_beyond_the_first_frame_clock_is_added_to_the_call() -> None:
+    with FakeOllama() as fake:
+        gates = [Gate(), Gate()]
+
+        async def slowly(answer: Any, body: Any) -> None:
+            await answer.unless_gone(gates[0].wait())
+            await begun(".")(answer, body)
+            await answer.unless_gone(gates[1].wait())
+            await text("!")(answer, body)
+
+        fake.script(slowly)
+        async with bench(fake, timeouts=Timeouts(first_frame_s=60, call_s=100, idle_s=200)) as asking:
+            asking.models.prefill.seed_rate("test", "utf8-bytes-upper-bound-v1", 10.0)
+            asked = await waiting(asking, fake, request=rendered("x" * 4 * 798))
+            await passes(asking, 150)
+            gates[0].open()
+            await until(lambda: asking.text == ".")
+            await passes(asking, 48)
+            assert not asked.done()
+            gates[1].open()
+            assert (await asked).text == ".!"
+
+
+# queue -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_third_call_waits_for_a_stream_and_says_so() -> None:
+    with FakeOllama() as fake:
+        gate = Gate()
+        fake.script(gated(gate, text("1")), gated(gate, text("2")), text("3"))
+        async with bench(fake) as asking:
+            first = [await waiting(asking, fake, number) for number in (1, 2)]
+            third = asyncio.ensure_future(asking.ask())
+            await until(lambda: asking.stages[-1] == "model_queue")
+            assert len(fake.chats) == 2
+            gate.open()
+            answers = [(await asked).text for asked in (*first, third)]
+            assert sorted(answers) == ["1", "2", "3"]
+
+
+async def test_a_queue_ends_in_model_busy_after_its_time() -> None:
+    with FakeOllama() as fake:
+        fake.script(hang())
+        async with bench(fake, streams=1) as asking:
+            first = await waiting(asking, fake)
+            second = asyncio.ensure_future(asking.ask())
+            await until(lambda: asking.stages[-1] == "model_queue")
+            await passes(asking, 29)
+            assert not second.done()
+            await passes(asking, 1)
+            with pytest.raises(ModelBusy):
+                await second
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+
+
+# cancelling --------------------------------------------------------------------------------------------------------
+
+
+async def test_cancelling_closes_the_connection() -> None:
+    with FakeOllama() as fake:
+        fake.script(gated(Gate(), text("never"), before=begun("half")), hang())
+        async with bench(fake) as asking:
+            for number in (1, 2):
+                asked = await waiting(asking, fake, number)
+                asked.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asked
+                await fake.closed(number)
+            assert [closed.path for closed in fake.left] == ["/api/chat", "/api/chat"]
+
+
+async def test_a_cancelled_prompt_gives_the_next_call_more_time_and_a_stage_of_its_own() -> None:
+    with FakeOllama(one_slot=True) as fake:
+        gate = Gate()
+        fake.script(prefill(gate), text("at last"))
+        async with bench(fake, timeouts=SHORT) as asking:
+            first = await waiting(asking, fake)
+            await passes(asking, 2)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            second = asyncio.ensure_future(asking.ask())
+            await until(lambda: asking.stages[-1] == "cancelled_prompt")
+            assert asking.told[-1] == RunStage(stage="cancelled_prompt", expected_s=CANCELLED_PROMPT_S)
+            await passes(asking, 60 + CANCELLED_PROMPT_S - 2)
+            assert not second.done()
+            gate.open()
+            assert (await second).text == "at last"
+            await asking.ask()
+            assert asking.stages[-2:] == ["evaluating_prompt", "answering"]
+
+
+async def test_a_timeout_behind_a_cancelled_prompt_opens_no_circuit() -> None:
+    with FakeOllama() as fake:
+        fake.script(hang(), hang(), hang())
+        async with bench(fake, timeouts=Timeouts(first_frame_s=10, call_s=15)) as asking:
+            first = await waiting(asking, fake)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            second = asyncio.ensure_future(asking.ask())
+            await until(lambda: asking.stages[-1] == "cancelled_prompt")
+            await fake.asked(2)
+            await passes(asking, 10 + CANCELLED_PROMPT_S)
+            await fake.asked(3)
+            await until(lambda: asking.stages[-1] == "evaluating_prompt")
+            await passes(asking, 10)
+            with pytest.raises(ModelFirstFrameTimeout):
+                await second
+            assert asking.models.circuits.is_open("test") is False
+
+
+async def test_a_prompt_cancelled_within_its_estimate_blocks_for_the_rest_only() -> None:
+    async with bench_of_prefill() as asking:
+        prefill_memory = asking.models.prefill
+        prefill_memory.cancelled_before_a_frame("here", Estimate(100, 10.0), 5.0)
+        assert round(prefill_memory.cancelled_prompt_s("here")) == 15
+        prefill_memory.cancelled_before_a_frame("there", Estimate(100, 10.0), 25.0)
+        assert round(prefill_memory.cancelled_prompt_s("there")) == CANCELLED_PROMPT_S
+        assert prefill_memory.cancelled_prompt_s("elsewhere") == 0
+
+
+def bench_of_prefill() -> Any:
+    return bench(FakeOllama())
+
+
+# another call, and loading -------------------------------------------------------------------------------------------
+
+
+async def test_the_first_frame_clock_waits_for_an_earlier_call_at_the_same_server() -> None:
+    with FakeOllama(one_slot=True) as fake:
+        gate = Gate()
+        fake.script(gated(gate, text("first")), text("second"))
+        async with bench(fake, timeouts=Timeouts(first_frame_s=60, call_s=400)) as asking:
+            first = await waiting(asking, fake)
+            await passes(asking, 30)
+            second = asyncio.ensure_future(asking.ask())
+            await until(lambda: len(asking.stages) == 2)
+            await passes(asking, 29)
+            assert not first.done()
+            gate.open()
+            assert ((await first).text, (await second).text) == ("first", "second")
+            assert asking.attempts == ["first_frame", "first_frame"]
+
+
+async def test_the_clock_of_a_waiting_call_begins_when_the_earlier_one_has_ended() -> None:
+    with FakeOllama() as fake:
+        fake.script(hang(), hang(), hang())
+        async with bench(fake, timeouts=Timeouts(first_frame_s=60, call_s=100)) as asking:
+            first = await waiting(asking, fake)
+            await passes(asking, 50)
+            second = await waiting(asking, fake, 2)
+            await until(lambda: len(asking.stages) == 2)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            await passes(asking, 59)
+            assert not second.done()
+            await passes(asking, 1)
+            await fake.asked(3)
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+
+
+async def test_a_server_seen_to_answer_two_at_once_gets_no_such_patience() -> None:
+    with FakeOllama() as fake:
+        gate = Gate()
+        fake.script(gated(gate, text("!"), before=begun("slow")), text("quick"), hang(), hang())
+        async with bench(fake, timeouts=Timeouts(first_frame_s=60, call_s=130, idle_s=600)) as asking:
+            first = await waiting(asking, fake)
+            assert (await asking.ask()).text == "quick"
+            third = await waiting(asking, fake, 3)
+            await passes(asking, 60)
+            await fake.asked(4)
+            third.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await third
+            gate.open()
+            assert (await first).text == "slow!"
+
+
+async def test_a_model_that_was_put_away_is_loaded_outside_the_first_frame_clock() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake, timeouts=SHORT) as asking:
+            await asking.ask()
+            gate = Gate()
+            fake.loaded, fake.load_s = False, 3600.0
+            fake.load_step = gated(gate, frames(end=last("load")))
+            fake.script(text("never"))
+            asked = asyncio.ensure_future(asking.ask())
+            await until(lambda: asking.stages[-1] == "loading_model")
+            await fake.loading()
+            assert fake.loads[0]["options"] == {"num_ctx": 32768}
+            await passes(asking, 300)
+            assert not asked.done()
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            await fake.closed(2)
+            assert asking.models.prefill.cancelled_prompt_s(fake.url) == 0
+
+
+async def test_after_loading_the_first_frame_clock_begins_anew() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake, timeouts=SHORT) as asking:
+            await asking.model()
+            gate, answer = Gate(), Gate()
+            fake.loaded = False
+            fake.load_step = gated(gate, frames(end=last("load")))
+            fake.script(gated(answer, text("loaded")))
+            asked = asyncio.ensure_future(asking.ask())
+            await until(lambda: "loading_model" in asking.stages)
+            await passes(asking, 100)
+            gate.open()
+            await until(lambda: asking.stages[-1] == "evaluating_prompt")
+            await passes(asking, 59)
+            assert not asked.done()
+            answer.open()
+            assert (await asked).text == "loaded"
+
+
+async def test_a_server_without_ps_is_asked_all_the_same() -> None:
+    with FakeOllama(missing={"/api/ps"}) as fake:
+        async with bench(fake) as asking:
+            assert (await asking.ask()).text == "ok"
+            assert "loading_model" not in asking.stages
+
+
+async def test_other_weights_under_the_same_name_are_probed_before_the_next_turn() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake) as asking:
+            await asking.ask()
+            fake.models[fake.model].digest = "ef" * 32
+            await asking.ask()
+            await until(lambda: asking.models._entries["test"].stale)
+            assert (await asking.model()).digest == "ef" * 32
+
+
+# what is learnt ------------------------------------------------------------------------------------------------------
+
+
+async def test_the_rate_comes_from_the_part_that_was_not_cached() -> None:
+    with FakeOllama() as fake:
+        second = 10**9
+        fake.script(
+            text("a", end=last(prompt=1000, prompt_eval_duration=10 * second)),
+            text("b", end=last(prompt=1100, prompt_eval_duration=1 * second)),
+        )
+        async with bench(fake) as asking:
+            one = rendered("x" * 4 * 799, exact=True)
+            first = (await asking.ask(request=one)).usage
+            assert first == CheckedUsage(1000, 5, True, 1000, 10.0)
+            assert asking.broker.estimate(await asking.model(), one) == Estimate(1, 1 / (one.text_tokens / 10))
+            two = rendered("x" * 4 * 799, "y" * 4 * 99, exact=True)
+            assert asking.broker.estimate(await asking.model(), two).uncached == 100
+            usage = (await asking.ask(request=two)).usage
+            assert (usage.evaluated, usage.evaluate_s) == (round(1100 * 100 / two.text_tokens), 1.0)
+            assert asking.models.prefill.rate("test", "gguf-bpe-v1") == (one.text_tokens / 10 + 100) / 2
+
+
+async def test_a_lost_prefix_is_not_taken_for_a_slow_model() -> None:
+    with FakeOllama() as fake:
+        second = 10**9
+        fake.script(text("a", end=last(prompt=1000, prompt_eval_duration=10 * second)), text("b", end=last(prompt=1100, prompt_eval_duration=11 * second)))
+        async with bench(fake) as asking:
+            await asking.ask(request=rendered("x" * 4 * 799, exact=True))
+            usage = (await asking.ask(request=rendered("x" * 4 * 799, "y" * 4 * 99, exact=True))).usage
+            assert usage.evaluated == 1100
+            rate = asking.models.prefill.rate("test", "gguf-bpe-v1")
+            assert rate is not None
+            assert rate > 80
+
+
+async def test_a_told_cached_count_is_believed() -> None:
+    with FakeOllama() as fake:
+        fake.script(text("a", end=last(prompt=1000, prompt_eval_cached_count=900, prompt_eval_duration=10**9)))
+        async with bench(fake) as asking:
+            assert (await asking.ask("x" * 4000)).usage.evaluated == 100
+
+
+async def test_requests_with_tools_and_without_are_remembered_apart() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake) as asking:
+            one, two = rendered("x" * 4 * 799), rendered("x" * 4 * 799, tools=[READ])
+            await asking.ask(request=one)
+            model = await asking.model()
+            assert asking.broker.estimate(model, two).uncached == two.text_tokens
+            await asking.ask(request=two, tools=[READ])
+            assert asking.broker.estimate(model, one).uncached == 1
+            assert asking.broker.estimate(model, two).uncached == 1
+
+
+async def test_an_open_circuit_refuses_before_anything_is_sent() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake) as asking:
+            await asking.model()
+            asking.models.circuits.failed("test")
+            asking.models.circuits.failed("test")
+            with pytest.raises(ModelTemporarilyUnhealthy):
+                await asking.ask()
+            assert fake.chats == []
+            asking.clock.advance(CIRCUIT_OPEN_S)
+            assert (await asking.ask()).text == "ok"
