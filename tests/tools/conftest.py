@@ -1,0 +1,19 @@
+from pathlib import Path
+
+import pytest
+
+from tests.support.capability import ToolRun, make_run
+from tests.support.confined import worker_env
+
+__all__ = ["worker_env"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> ToolRun:
+    """A Run whose operator approves; commands need `command_run`."""
+    return make_run(tmp_path)
+
+
+@pytest.fixture
+def command_run(tmp_path: Path, worker_env: Path) -> ToolRun:
+    return make_run(tmp_path, worker_env)
