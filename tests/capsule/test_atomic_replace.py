@@ -19,7 +19,7 @@ from agent_builder.capsule.atomic_replace import (
 )
 from agent_builder.capsule.paths import FileRefused, WorkspacePath, parse_path
 from agent_builder.capsule.safe_open import FileVersion, read_file
-from tests.support.capability import put
+from tests.support.capability import give_access_list, put
 
 PATH = parse_path("d/a.txt")
 
@@ -91,7 +91,7 @@ def test_user_attributes_are_preserved(workspace: Path) -> None:
 
 
 def test_an_attribute_that_would_be_lost_refuses_the_change(workspace: Path) -> None:
-    os.setxattr(workspace / "d/a.txt", "trusted.note", b"x")
+    give_access_list(workspace / "d/a.txt")
     bound = version(workspace)
     for attempt in (lambda: check_replaceable(workspace, bound), lambda: replace_file(workspace, bound, b"new\n")):
         with pytest.raises(FileRefused) as refused:
@@ -101,9 +101,10 @@ def test_an_attribute_that_would_be_lost_refuses_the_change(workspace: Path) -> 
 
 
 def test_the_group_is_preserved(workspace: Path) -> None:
-    os.chown(workspace / "d/a.txt", -1, 12345)
+    group = 12345 if os.geteuid() == 0 else os.getgroups()[-1]
+    os.chown(workspace / "d/a.txt", -1, group)
     replace_file(workspace, version(workspace), b"new\n")
-    assert (workspace / "d/a.txt").stat().st_gid == 12345
+    assert (workspace / "d/a.txt").stat().st_gid == group
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {

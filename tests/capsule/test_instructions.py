@@ -3,7 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_builder.capsule.instructions import DEFAULT_TEXT, INSTRUCTIONS_NAME, Instructions, read_instructions, restore_default
+from agent_builder.capsule.instructions import (
+    DEFAULT_TEXT,
+    INSTRUCTIONS_NAME,
+    Instructions,
+    read_instructions,
+    restore_default,
+)
 from agent_builder.protocol.digest import digest_bytes
 from agent_builder.protocol.errors import InstructionsRefused
 from agent_builder.protocol.limits import INSTRUCTION_FILE_BYTES

@@ -3,7 +3,13 @@ import unicodedata
 
 import pytest
 
-from agent_builder.protocol.limits import FILE_BYTES, SEARCH_FILES, SEARCH_MATCHES, SEARCH_READ_BYTES, SEARCH_RESULT_BYTES
+from agent_builder.protocol.limits import (
+    FILE_BYTES,
+    SEARCH_FILES,
+    SEARCH_MATCHES,
+    SEARCH_READ_BYTES,
+    SEARCH_RESULT_BYTES,
+)
 from agent_builder.tools.calls import CapabilityResult
 from tests.support.capability import ToolRun, put
 

@@ -1,11 +1,16 @@
-import os
-
 import pytest
 
 from agent_builder.protocol.events import PermissionRequested
-from agent_builder.protocol.limits import DIFF_BYTES, EDIT_FRAGMENT_BYTES, FILE_BYTES, PREVIEW_BYTES, READ_BYTES, WRITE_BYTES
+from agent_builder.protocol.limits import (
+    DIFF_BYTES,
+    EDIT_FRAGMENT_BYTES,
+    FILE_BYTES,
+    PREVIEW_BYTES,
+    READ_BYTES,
+    WRITE_BYTES,
+)
 from agent_builder.tools.calls import CapabilityResult
-from tests.support.capability import ToolRun, put
+from tests.support.capability import ToolRun, give_access_list, put
 
 ASKED = "permission.requested"
 
@@ -235,7 +240,7 @@ async def test_a_change_that_cannot_be_shown_whole_is_refused(run: ToolRun) -> N
 
 async def test_a_file_whose_attributes_would_be_lost_is_refused_before_asking(run: ToolRun) -> None:
     target = put(run.workspace, "n.md", "one\n")
-    os.setxattr(target, "trusted.note", b"x")
+    give_access_list(target)
     assert (await read_and_edit(run, "n.md", "one", "two")).code == "attributes"
     assert ASKED not in run.types()
 
