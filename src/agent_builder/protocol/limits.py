@@ -258,6 +258,7 @@ TOKEN_MAX_CHARS = 128  # characters: longest access token
 SSE_HEARTBEAT_S = 15  # seconds: between two comments
 SSE_BLOCKED_S = 10  # seconds: a blocked send before the connection is dropped
 SSE_RUNS = 16  # Runs: on one connection
+SEQ_MAX = 10**15 - 1  # seq: highest position that a client may name, 15 digits
 SLASH_INPUT_BYTES = 1024  # bytes: a slash command
 NEAREST_NAMES = 3  # names: offered for an unknown slash command
 WEB_FILE_BYTES = 2 * 1024 * 1024  # bytes: one file of the page

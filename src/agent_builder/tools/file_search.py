@@ -223,4 +223,4 @@ def _result(lines: list[str], walk: Walk, receipt: dict[str, object]) -> Capabil
         lines.append("left out: " + ", ".join(f"{count} {reason}" for reason, count in sorted(walk.skipped.items())))
     if walk.truncated:
         lines.append(f"not complete, stopped at the bound of: {', '.join(sorted(walk.truncated))}")
-    return ok("\n".join(lines), **receipt, entries=walk.entries, truncated=sorted(walk.truncated))
+    return ok("\n".join(lines), **receipt, entries=walk.entries, truncated=bool(walk.truncated), bounds=sorted(walk.truncated))
