@@ -20,9 +20,9 @@ def test_where_room_is_short_the_first_turn_and_the_newest_stay():
     assert spoken_of == 3
 
 
-def test_a_summary_is_followed_by_lines_for_the_turns_it_does_not_cover():
+def test_beside_a_summary_stand_the_first_turn_and_those_it_does_not_cover():
     notes = notes_of(GONE, Summary(3, "They counted to three."), 1000, EXACT_COUNTER)
-    assert notes.text == "They counted to three.\nTurn 4: question 3 => answer 3\nTurn 5: question 4 => answer 4"
+    assert notes.text == "Turn 1: question 0 => answer 0\nThey counted to three.\nTurn 4: question 3 => answer 3\nTurn 5: question 4 => answer 4"
     assert notes.collapsed == 5
 
 

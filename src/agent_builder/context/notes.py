@@ -1,7 +1,7 @@
 """Notes on the Turns that have left: a summary where there is one, and one shortened line for each Turn that it does not
 cover. The lines need no model and are always the same for the same Turns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agent_builder.context.costs import Rendered, priced
@@ -25,17 +25,22 @@ NO_NOTES = Notes("", (), 0)
 
 
 def notes_of(gone: Sequence[CompletedTurnContext], summary: Summary | None, room: int, counter: TokenCounter) -> Notes:
-    """The fullest notes within `room` tokens: summary and lines, the summary, the lines, or nothing."""
-    covered = summary.covered if summary is not None and summary.covered <= len(gone) else 0
-    summary_text = summary.text if summary is not None and covered else ""
-    lines, spoken_of = collapse(gone, covered, min(COLLAPSE_BYTES, room // 2))
-    candidates = [(f"{summary_text}\n{lines}" if lines else summary_text, covered + spoken_of), (summary_text, covered)] if summary_text else []
-    candidates.append((lines, spoken_of) if not covered else collapse(gone, 0, min(COLLAPSE_BYTES, room // 2)))
-    for text, collapsed in candidates:
+    """The fullest notes within `room` tokens: summary and lines, the summary, the lines, or nothing. Beside a summary stands
+    the line of the very first Turn: a summary that is carried on again and again may lose what all began with."""
+    for text, collapsed in _candidates(gone, summary, min(COLLAPSE_BYTES, room // 2)):
         messages = tuple(priced(message, counter) for message in note_messages(text)) if text else ()
         if messages and sum(part.cost.upper(counter) for part in messages) <= room:
             return Notes(text, messages, collapsed)
     return NO_NOTES
+
+
+def _candidates(gone: Sequence[CompletedTurnContext], summary: Summary | None, room: int) -> Iterator[tuple[str, int]]:
+    if summary is not None and 0 < summary.covered <= len(gone):
+        covered = summary.covered
+        lines, spoken_of = collapse(gone, covered, room)
+        yield "\n".join(part for part in (_line(0, gone[0]), summary.text, lines) if part), covered + spoken_of
+        yield summary.text, covered
+    yield collapse(gone, 0, room)
 
 
 def collapse(gone: Sequence[CompletedTurnContext], first: int, room: int) -> tuple[str, int]:
