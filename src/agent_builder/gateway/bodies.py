@@ -14,6 +14,7 @@ from agent_builder.protocol.limits import (
     MODEL_ID_BYTES,
     PATH_BYTES,
     REPLAY_PAGE,
+    SEQ_MAX,
     SLASH_INPUT_BYTES,
     SSE_RUNS,
     TITLE_CHARS,
@@ -21,9 +22,10 @@ from agent_builder.protocol.limits import (
 )
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
+_UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_RUN_POSITION = {"pattern": f"^{_UUID}/{_UUID}@[0-9]{{1,15}}$"}
 _NO_CONTROLS = {"pattern": r"^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f]+$"}
 _ONE_LINE = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e]*[^\s\u0000-\u001f\u007f-\u009f\u2028-\u202e][^\u0000-\u001f\u007f-\u009f\u2028-\u202e]*$"}
-_TOKEN_BYTES = 1 << 16
 
 
 class Body(BaseModel):
@@ -58,6 +60,11 @@ def _number(value: Any) -> Any:
     return int(value)
 
 
+def _whole(value: Any) -> Any:
+    """JSON knows no integers: 2.0 is one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _at_most(limit: int) -> AfterValidator:
     def check(text: str) -> str:
         if len(text.encode()) > limit:
@@ -67,7 +74,7 @@ def _at_most(limit: int) -> AfterValidator:
     return AfterValidator(check)
 
 
-IdText = Annotated[str, AfterValidator(_identifier), Field(json_schema_extra={"format": "uuid", "pattern": "^[0-9a-f-]{36}$"})]
+IdText = Annotated[str, AfterValidator(_identifier), Field(json_schema_extra={"format": "uuid", "pattern": f"^{_UUID}$"})]
 Message = Annotated[str, AfterValidator(_message), Field(max_length=MESSAGE_BYTES, min_length=1, json_schema_extra=_NO_CONTROLS)]
 Title = Annotated[
     str,
@@ -78,7 +85,7 @@ Title = Annotated[
 ]
 PathText = Annotated[str, _at_most(PATH_BYTES), Field(max_length=PATH_BYTES)]
 ModelId = Annotated[str, _at_most(MODEL_ID_BYTES), Field(min_length=1, max_length=MODEL_ID_BYTES)]
-Number = Annotated[int, BeforeValidator(_number), Field(ge=0)]
+Position = Annotated[int, Field(ge=0, le=SEQ_MAX), BeforeValidator(_number)]
 
 
 class EmptyBody(Body):
@@ -86,7 +93,7 @@ class EmptyBody(Body):
 
 
 class LoginBody(Body):
-    token: Annotated[str, Field(max_length=_TOKEN_BYTES)]
+    token: str
 
 
 class CreateAgentBody(Body):
@@ -126,7 +133,9 @@ class SubmitBody(Body):
 
 
 class SlashBody(Body):
-    input: Annotated[str, _at_most(SLASH_INPUT_BYTES), Field(min_length=1, max_length=SLASH_INPUT_BYTES)]
+    input: Annotated[
+        str, _at_most(SLASH_INPUT_BYTES), Field(min_length=1, max_length=SLASH_INPUT_BYTES, json_schema_extra={"pattern": "^/"})
+    ]
 
 
 class DecisionBody(Body):
@@ -139,7 +148,7 @@ class DecisionBody(Body):
 class RevealBody(Body):
     """`section`: the index that the context metadata shows."""
 
-    section: Annotated[int, Field(ge=0)]
+    section: Annotated[int, Field(ge=0, le=SEQ_MAX), BeforeValidator(_whole)]
 
 
 class NoQuery(Query):
@@ -155,13 +164,13 @@ class PreviewQuery(Query):
 
 
 class ReplayQuery(Query):
-    after_seq: Number = 0
-    limit: Annotated[Number, Field(ge=1, le=REPLAY_PAGE)] = REPLAY_PAGE
+    after_seq: Position = 0
+    limit: Annotated[int, Field(ge=1, le=REPLAY_PAGE), BeforeValidator(_number)] = REPLAY_PAGE
 
 
 class WorkspaceQuery(Query):
     prefix: PathText = ""
-    limit: Annotated[Number, Field(ge=1, le=WORKSPACE_LIST)] = WORKSPACE_LIST
+    limit: Annotated[int, Field(ge=1, le=WORKSPACE_LIST), BeforeValidator(_number)] = WORKSPACE_LIST
 
 
 class FileQuery(Query):
@@ -171,4 +180,4 @@ class FileQuery(Query):
 class StreamsQuery(Query):
     """`run`: `<agent-id>/<run-id>@<after-seq>`, repeatable."""
 
-    run: Annotated[list[str], Field(min_length=1, max_length=SSE_RUNS)]
+    run: Annotated[list[Annotated[str, Field(json_schema_extra=_RUN_POSITION)]], Field(min_length=1, max_length=SSE_RUNS, json_schema_extra={"uniqueItems": True})]

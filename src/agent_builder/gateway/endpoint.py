@@ -6,7 +6,7 @@ everything has been checked.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, get_origin
 from urllib.parse import parse_qs
 
 from pydantic import BaseModel, ValidationError
@@ -96,10 +96,19 @@ Carry = Callable[[Call], Awaitable[ASGIApp]]
 
 
 @dataclass(frozen=True, slots=True)
+class HeaderRule:
+    """A header that an operation reads, and the pattern of its value."""
+
+    name: str
+    description: str
+    pattern: str = "^.*$"
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """One operation. `answer`: its model, None for an empty answer, or a media type. `errors`: what it may raise beside the
     errors that every operation of its kind shares. `public`: needs no session, and no CSRF token for a change. `headers`: what it
-    reads beside the usual ones, with a description. `also`: further statuses with the same answer."""
+    reads beside the usual ones. `also`: further statuses with the same answer."""
 
     method: str
     path: str
@@ -111,7 +120,7 @@ class Endpoint:
     query: type[Query] = NoQuery
     errors: tuple[type[AgentBuilderError], ...] = ()
     public: bool = False
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[HeaderRule, ...] = ()
     also: tuple[int, ...] = ()
 
     @property
@@ -173,7 +182,7 @@ def read_query(kind: type[Query], raw: bytes) -> Query:
     given: dict[str, object] = {}
     for name, values in _pairs(raw).items():
         rule = kind.model_fields.get(name)
-        if rule is not None and rule.annotation == list[str]:
+        if rule is not None and get_origin(rule.annotation) is list:
             given[name] = values
         elif len(values) > 1:
             raise InvalidRequest("This name may stand only once in a query.", field=name[:NAME_BYTES])

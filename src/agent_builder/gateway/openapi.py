@@ -30,7 +30,6 @@ from agent_builder.protocol.errors import (
 from agent_builder.protocol.events import PAYLOADS, Control, Event
 
 _REFERENCE = "#/components/schemas/{model}"
-_STREAM = "text/event-stream"
 _CSRF = "X-CSRF-Token"
 _ABOUT = """The interface of one Agent Builder. Changes need the session cookie, the header X-CSRF-Token and an Origin equal to \
 scheme://Host. A method that an address does not take is answered with 405, the error shape and an Allow header. Event streams \
@@ -90,8 +89,8 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 def _header_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "header", "required": False, "description": about, "schema": {"type": "string"}}
-        for name, about in endpoint.headers
+        {"name": rule.name, "in": "header", "description": rule.description, "schema": {"type": "string", "pattern": rule.pattern}}
+        for rule in endpoint.headers
     ]
 
 
@@ -103,8 +102,7 @@ def _content(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.answer is None:
         return {}
     if isinstance(endpoint.answer, str):
-        schema: dict[str, Any] = {"type": "string"} if endpoint.answer == _STREAM else {}
-        return {"content": {endpoint.answer: {"schema": schema}}}
+        return {"content": {endpoint.answer: {}}}
     return {"content": {"application/json": {"schema": _reference(endpoint.answer)}}}
 
 

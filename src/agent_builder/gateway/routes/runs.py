@@ -7,7 +7,7 @@ from agent_builder.conversations.engine import Submission
 from agent_builder.conversations.inspection import ContextView, RevealedSection
 from agent_builder.gateway.answers import AcceptedAnswer, EventsAnswer, OutcomeAnswer
 from agent_builder.gateway.bodies import ReplayQuery, RevealBody, SubmitBody
-from agent_builder.gateway.endpoint import Call, Endpoint, reply
+from agent_builder.gateway.endpoint import Call, Endpoint, HeaderRule, reply
 from agent_builder.gateway.replay import read_page
 from agent_builder.gateway.routes.agents import ONE as AGENT
 from agent_builder.gateway.routes.sessions import ONE as CONVERSATION
@@ -95,5 +95,5 @@ ENDPOINTS = (
     Endpoint("GET", f"{ONE}/context", "Read what a Run's context was made of, never its text", read_context, ContextView,
              errors=_RUNTIME),
     Endpoint("POST", f"{ONE}/context/reveal", "Diagnostic reveal of one section", reveal, RevealedSection, body=RevealBody,
-             errors=(*_RUNTIME, Unauthenticated, LoginThrottled), headers=(("X-Context-Reveal-Token", "The secret of its own file"),)),
+             errors=(*_RUNTIME, Unauthenticated, LoginThrottled), headers=(HeaderRule("X-Context-Reveal-Token", "The secret of its own file"),)),
 )

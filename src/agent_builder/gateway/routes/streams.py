@@ -5,7 +5,7 @@ import re
 from starlette.types import ASGIApp
 
 from agent_builder.gateway.bodies import StreamsQuery
-from agent_builder.gateway.endpoint import Call, Endpoint
+from agent_builder.gateway.endpoint import Call, Endpoint, HeaderRule
 from agent_builder.gateway.replay import open_replay, run_exists
 from agent_builder.gateway.routes.runs import ONE as RUN
 from agent_builder.gateway.sse import EventStream, Gone, Source
@@ -18,7 +18,8 @@ _RUNTIME = (AgentDraining, AgentDamaged)
 
 
 async def stream_run(call: Call) -> ASGIApp:
-    after = call.header(b"last-event-id") or "0"
+    named = call.header(b"last-event-id")
+    after = "0" if named is None else named
     if not _SEQ.fullmatch(after):
         raise InvalidRequest("Last-Event-ID must be a seq of this Run.", field="Last-Event-ID")
     if call.reads_headers_only:
@@ -72,7 +73,7 @@ def _wanted(text: str) -> tuple[str, str, int]:
 
 ENDPOINTS = (
     Endpoint("GET", f"{RUN}/events", "Follow a Run (server-sent events)", stream_run, "text/event-stream",
-             errors=(*_RUNTIME, SubscriberLimit), headers=(("Last-Event-ID", "The seq after which to resume"),)),
+             errors=(*_RUNTIME, SubscriberLimit), headers=(HeaderRule("Last-Event-ID", "The seq after which to resume", "^[0-9]{1,15}$"),)),
     Endpoint("GET", "/api/events", "Follow several Runs over one connection", stream_runs, "text/event-stream", query=StreamsQuery,
              errors=(SubscriberLimit,)),
 )
