@@ -71,7 +71,8 @@ export function createScrollFollower(scroller, content, onChange) {
       setFollowing(true);
       toEnd();
     },
-    pause: () => setFollowing(false),
+    /** After a jump to another place: follows on only where that place is the end. */
+    settle: () => setFollowing(isAtEnd(scroller)),
     isFollowing: () => following,
     /** Runs `change` so that what the reader sees stays where it is. */
     keepPlace(anchor, change) {

@@ -1,5 +1,7 @@
 /** Reading what the server knows into the store, again and again while somebody looks. */
 import { agentPath } from "../api.js";
+import { isSettling } from "../state/agents.js";
+import { draftOf } from "../state/drafts.js";
 import { pageOf } from "../state/turns.js";
 
 const REFRESH_MS = 10_000;
@@ -54,12 +56,16 @@ export function createLists({ store, api }) {
     return read(agentPath(agentId, "commands"), ({ items }) => dispatch({ type: "commands/loaded", agentId, items }));
   }
 
-  const loadPreview = (agentId, conversationId) =>
-    read(
-      agentPath(agentId, "sessions", conversationId, "context-preview"),
+  /** For the model that the draft has chosen; the server knows which one it is otherwise. */
+  function loadPreview(agentId, conversationId) {
+    const { modelId } = draftOf(store.get(), conversationId);
+    const path = agentPath(agentId, "sessions", conversationId, "context-preview");
+    return read(
+      modelId ? `${path}?model_id=${encodeURIComponent(modelId)}` : path,
       (preview) => dispatch({ type: "preview/loaded", conversationId, preview }),
       (error) => dispatch({ type: "preview/loaded", conversationId, preview: { state: "unavailable", reason: error.code } }),
     );
+  }
 
   function loadPage(agentId, conversationId) {
     dispatch({ type: "page/loading", conversationId });
@@ -144,6 +150,6 @@ export function createLists({ store, api }) {
 }
 
 function isBusy({ agents, gateway }) {
-  return gateway.health?.status === "loading" || agents.items.some((agent) => agent.phase !== "ready" && agent.phase !== "active");
+  return gateway.health?.status === "loading" || agents.items.some((agent) => agent.phase !== "damaged" && isSettling(agent));
 }
 

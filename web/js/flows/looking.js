@@ -32,8 +32,8 @@ export function createLooking(app) {
 
   function openDetails(turn) {
     const { agentId, details } = store.get().view;
-    dispatch({ type: "details/opened", target: { runId: turn.run_id, turnId: turn.turn_id } });
     if (!details.open) navigation.openDrawer("details");
+    dispatch({ type: "details/opened", target: { runId: turn.run_id, turnId: turn.turn_id } });
     if (!isActive(turn)) running.replay(agentId, turn.run_id);
   }
 

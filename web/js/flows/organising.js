@@ -120,7 +120,6 @@ export function createOrganising({ store, api, lists, navigation, words }) {
     if (!sure) return;
     await attempt(async () => {
       await api.post(agentPath(agent.agent_id, "upgrade"));
-      dispatch({ type: "notice/shown", notice: { key: "agent.rebuilding" } });
       await lists.loadAgents();
     });
   }

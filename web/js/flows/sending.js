@@ -5,6 +5,13 @@ import { wellFormed } from "../dom/plain_text.js";
 import { draftKey, draftOf } from "../state/drafts.js";
 import { attachmentsOf } from "../state/file_names.js";
 
+/** Control characters that a terminal left in a pasted text; line feed and tab stay. */
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+
+export function sendable(text) {
+  return wellFormed(text).replace(/\r\n?/g, "\n").replace(CONTROLS, "");
+}
+
 /** Refusals after which the very same request may be tried again. */
 const UNCERTAIN = new Set(["network", "unexpected"]);
 
@@ -44,7 +51,7 @@ export function createSending({ store, api, lists, navigation, follow, focusComp
 
   async function startTurn(agentId, conversationId, draft) {
     const files = attachmentsOf(draft, store.get().gateway.files[agentId]);
-    const message = wellFormed(draft.text).replace(/\r\n?/g, "\n");
+    const message = sendable(draft.text);
     const body = { message, client_request_id: draft.requestId };
     if (files.length) body.attachments = files.map((file) => file.path);
     if (draft.modelId) body.model_id = draft.modelId;

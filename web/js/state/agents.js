@@ -30,9 +30,12 @@ export function firstAgent(items, rememberedId) {
   return items.find((agent) => agent.agent_id === rememberedId) ?? items.find((agent) => agent.system) ?? items[0] ?? null;
 }
 
+/** `incomplete` repairs itself at the next use. */
+const OPEN_PHASES = new Set(["ready", "running", "incomplete"]);
+
 /** A phase in which the Agent takes no new message. */
 export function isSettling(agent) {
-  return Boolean(agent) && !["ready", "active"].includes(agent.phase);
+  return Boolean(agent) && !OPEN_PHASES.has(agent.phase);
 }
 
 function upsert(items, agent) {

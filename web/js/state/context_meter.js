@@ -5,7 +5,7 @@
 
 /**
  * @typedef {{fixed_context_tokens: number, operational_context_tokens: number, safe_user_tokens: number,
- *   safe_user_bytes: number, compact_before_user_tokens: number, error_tokens: number, scope: string}} Projection
+ *   safe_user_bytes: number, compact_before_user_tokens: number, error_tokens: number, left_percent?: number}} Projection
  * @typedef {{kind: "unknown"} | {kind: "reason", state: string, reason: string} |
  *   {kind: "measure", chatOnly: boolean, used: number, window: number, leftPercent: number, safeTokens: number,
  *    safeBytes: number, beforeCompaction: number, error: number}} Meter
@@ -16,7 +16,7 @@ export function meterOf(preview) {
   if (!preview) return { kind: "unknown" };
   const projection = preview.projection ?? preview.chat_only_projection ?? null;
   if (!projection || (preview.state !== "available" && !preview.chat_only_projection)) {
-    return { kind: "reason", state: preview.state, reason: preview.reason ?? "unknown" };
+    return { kind: "reason", state: preview.state, reason: preview.reason ?? "other" };
   }
   return measure(projection, !preview.projection);
 }
@@ -29,7 +29,7 @@ function measure(projection, chatOnly) {
     chatOnly,
     used,
     window,
-    leftPercent: Math.max(0, Math.min(100, Math.round((100 * (window - used)) / window))),
+    leftPercent: projection.left_percent ?? Math.max(0, Math.min(100, Math.round((100 * (window - used)) / window))),
     safeTokens: Math.max(0, projection.safe_user_tokens),
     safeBytes: Math.max(0, projection.safe_user_bytes),
     beforeCompaction: Math.max(0, projection.compact_before_user_tokens),

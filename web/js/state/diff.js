@@ -1,5 +1,10 @@
 /** A unified diff as lines with their numbers. */
 
+/** What a permission carries in full is a diff for a file, and words for a command. */
+export function isDiff(text) {
+  return /^--- .*\n\+\+\+ /.test(text);
+}
+
 /**
  * @typedef {{kind: "same"|"add"|"remove"|"gap"|"note", number: number|null, text: string}} DiffLine
  * @returns {{path: string|null, lines: DiffLine[], added: number, removed: number}}
@@ -25,7 +30,7 @@ function readLine(line, place, result) {
   const header = !place.inHunk && /^(---|\+\+\+) (.*)$/.exec(line);
   if (header) {
     const path = header[2].split("\t")[0].replace(/^[ab]\//, "");
-    if (path !== "/dev/null") result.path = path;
+    if (path !== "/dev/null" && path !== "(no file)") result.path = path;
     return;
   }
   bodyLine(line, place, result);

@@ -34,6 +34,8 @@ export function view(state = firstView, action) {
       return { ...state, context: { ...state.context, [action.runId]: { status: "failed", error: action.error } } };
     case "command/result":
       return { ...state, commandResult: action.result };
+    case "turn/accepted":
+      return state.commandResult ? { ...state, commandResult: null } : state;
     case "stop/requested":
       return { ...state, stopping: { ...state.stopping, [action.runId]: "asked" } };
     case "stop/settled":
@@ -54,6 +56,7 @@ function opened(state, { agentId, conversationId }) {
     agentId,
     conversationId,
     commandResult: null,
+    notice: null,
     details: { ...state.details, runId: null, turnId: null, selected: null, playing: false },
   };
 }

@@ -1,7 +1,7 @@
 /** What waits for the operator's decision: the whole of it, then Approve and Deny. Nothing is focused by itself. */
 import { h, setText } from "../dom/h.js";
 import { keyedList } from "../dom/keyed_list.js";
-import { parseDiff } from "../state/diff.js";
+import { isDiff, parseDiff } from "../state/diff.js";
 import { pendingOf } from "../state/permissions.js";
 import { askOf, targetOf } from "../state/tool_words.js";
 import { pageOf } from "../state/turns.js";
@@ -49,7 +49,7 @@ function approvalCard(app, { permission }) {
   function update({ permission: known, full }) {
     const whole = full?.permission ?? null;
     const shown = whole ?? known;
-    const diff = whole?.diff ? parseDiff(whole.diff) : null;
+    const diff = whole?.diff && isDiff(whole.diff) ? parseDiff(whole.diff) : null;
     setText(heading, title(app, shown, diff));
     setText(note, subtitle(app, shown, diff));
     if (drawnPreview !== whole) preview.replaceChildren(...(whole ? previewOf(app, whole, diff) : waiting(app, full)));
@@ -79,7 +79,7 @@ function waiting({ words: { t } }, full) {
 }
 
 function previewOf({ words: { t } }, permission, diff) {
-  if (!diff) return [h("pre", { class: "ask-text" }, permission.preview)];
+  if (!diff) return [h("pre", { class: "ask-text" }, permission.diff ?? permission.preview)];
   const names = { add: t("diff.added"), remove: t("diff.removed") };
   return [h("div", { class: "diff", role: "list" }, diff.lines.map((line) => diffLine(line, names)))];
 }

@@ -116,9 +116,10 @@ async function commandOffers({ lists, store }, agentId, prefix) {
   const commands = store.get().gateway.commands[agentId] ?? [];
   return commands
     .filter(({ name, aliases }) => [name, ...(aliases ?? [])].some((each) => bare(each).startsWith(wanted)))
-    .map(({ name, aliases, help, argument }) => {
+    .map(({ name, aliases, help, arguments: schema }) => {
+      const argument = Object.keys(schema?.properties ?? {})[0];
       const whole = [name, ...(aliases ?? [])].map(bare).includes(wanted) ? `/${wanted}` : `/${bare(name)}`;
-      return { label: argument ? `/${bare(name)} ${argument}` : `/${bare(name)}`, note: help, text: argument ? `/${bare(name)} ` : `/${bare(name)}`, whole };
+      return { label: argument ? `/${bare(name)} [${argument}]` : `/${bare(name)}`, note: help, text: argument ? `/${bare(name)} ` : `/${bare(name)}`, whole };
     });
 }
 

@@ -29,6 +29,7 @@ export function obstacle(state) {
   const { health, reachable, models } = state.gateway;
   if (!reachable) return "unreachable";
   if (health?.status === "loading") return "starting";
+  if (health?.status === "draining") return "draining";
   const agent = agentById(state, state.view.agentId);
   if (isSettling(agent)) return `phase:${agent.phase}`;
   if (models.status !== "ready") return null;
@@ -41,7 +42,7 @@ function obstacleNote({ words: { t, tOr } }, blocked) {
   const [kind, detail] = blocked.split(/:(.*)/s);
   const text = {
     phase: () => tOr(`phase_note.${detail}`, "phase_note.other"),
-    model: () => tOr(`model_note.${detail}`, detail ? "model_note.reason" : "model_note.other", { reason: detail }),
+    model: () => (detail ? t("model_note.reason", { reason: tOr(`error.${detail}`, "model_note.code", { code: detail }) }) : t("model_note.other")),
   }[kind]?.() ?? t(`obstacle.${kind}`);
   return note("waits", text);
 }

@@ -126,6 +126,11 @@ async function readContext({ store, api }, runId) {
   }
 }
 
+const CONTEXT_NUMBERS = [
+  "native_window", "window", "input_budget", "output_reserve", "headroom", "admission_tokens",
+  "included", "omitted", "collapsed", "model_calls", "tool_calls", "run_s",
+];
+
 function contextParts({ words }, context) {
   const { t, tOr, number, bytes } = words;
   const heads = ["name", "role", "trust", "tokens", "bytes"].map((name) => h("th", { scope: "col" }, t(`context.${name}`)));
@@ -140,11 +145,14 @@ function contextParts({ words }, context) {
       h("td", { class: "align-end" }, bytes(section.bytes ?? 0)),
     ),
   );
-  const counts = Object.entries({ ...context.history, ...context.window, ...context.budgets }).filter(([, value]) => typeof value === "number");
+  const numbers = { ...context, ...context.history };
+  const counts = CONTEXT_NUMBERS.filter((name) => typeof numbers[name] === "number");
+  const source = { plan: "context.from_plan", run_started: "context.from_start" }[context.source] ?? "context.from_none";
+  const table = h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, rows));
   return [
-    h("p", { class: "muted" }, t(context.source === "plan" ? "context.from_plan" : "context.from_start")),
-    rows.length ? h("div", { class: "table-scroll", tabindex: "0", role: "region", aria: { label: t("inspector.context") } }, h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, rows))) : null,
-    pairs([[t("context.plan"), context.plan_id ?? "–"], ...counts.map(([name, value]) => [tOr(`context.${name}`, "context.other", { name }), number(value)])]),
+    h("p", { class: "muted" }, t(source)),
+    rows.length ? h("div", { class: "table-scroll", tabindex: "0", role: "region", aria: { label: t("inspector.context") } }, table) : null,
+    pairs([...counts.map((name) => [t(`context.${name}`), number(numbers[name])]), ...(context.plan_digest ? [[t("context.plan"), context.plan_digest]] : [])]),
   ];
 }
 

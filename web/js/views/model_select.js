@@ -25,7 +25,11 @@ export function modelSelect(app) {
       if (model) select.value = model.model_id;
     },
   );
-  select.addEventListener("change", () => store.dispatch({ type: "draft/model", key: keyOf(store.get()), modelId: select.value }));
+  select.addEventListener("change", () => {
+    store.dispatch({ type: "draft/model", key: keyOf(store.get()), modelId: select.value });
+    const { agentId, conversationId } = store.get().view;
+    if (conversationId) app.lists.loadPreview(agentId, conversationId);
+  });
   return element;
 }
 

@@ -99,7 +99,7 @@ function controlRow(app, rowsNow) {
     element: h("div", { class: "details-controls", role: "toolbar", aria: { label: t("details.controls") } }, back, play, forward, place, h("span", { class: "spring" }), filter),
     update({ selected, playing: on, hidden }, rows) {
       const at = rows.findIndex((row) => row.key === selected);
-      setText(place, rows.length ? t("details.place", { at: at + 1, n: rows.length }) : "");
+      setText(place, at < 0 ? t("details.count", { n: rows.length }) : t("details.place", { at: at + 1, n: rows.length }));
       for (const each of [back, play, forward]) each.disabled = !rows.length;
       toggle(filter, "on", hidden.length);
       if (on === playingNow) return;

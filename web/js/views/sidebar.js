@@ -26,7 +26,7 @@ function foot(app) {
     ({ gateway }) => serverState(gateway),
     (state) => {
       setText(label, t(`server.${state}`));
-      toggle(dot, "waits", state === "loading" || state === "degraded");
+      toggle(dot, "waits", ["loading", "degraded", "draining"].includes(state));
       toggle(dot, "lost", state === "unreachable");
     },
   );
@@ -36,7 +36,7 @@ function foot(app) {
 export function serverState({ health, reachable }) {
   if (!reachable) return "unreachable";
   if (!health) return "unknown";
-  return ["loading", "ready", "degraded"].includes(health.status) ? health.status : "unknown";
+  return ["loading", "ready", "degraded", "draining"].includes(health.status) ? health.status : "unknown";
 }
 
 function settingsMenu(app) {

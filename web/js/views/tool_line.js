@@ -40,7 +40,6 @@ function receiptWords(words, receipt) {
   if (!receipt || typeof receipt !== "object") return "";
   if (Number.isInteger(receipt.exit_code)) return words.t("receipt.exit", { code: receipt.exit_code });
   if (Number.isInteger(receipt.matches)) return words.t("receipt.matches", { n: receipt.matches });
-  if (Number.isInteger(receipt.entries)) return words.t("receipt.entries", { n: receipt.entries });
   const lines = receipt.total_lines ?? receipt.lines;
   if (Number.isInteger(lines)) return words.t("receipt.lines", { n: lines });
   const bytes = receipt.total_bytes ?? receipt.bytes;

@@ -86,9 +86,8 @@ export function transcript(app, root) {
   return {
     follow: () => requestAnimationFrame(follower.follow),
     reveal(turnId) {
-      follower.pause();
-      const card = list?.get(turnId)?.element;
-      card?.scrollIntoView({ block: "start" });
+      list?.get(turnId)?.element.scrollIntoView({ block: "start" });
+      follower.settle();
     },
   };
 }

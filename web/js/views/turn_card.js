@@ -47,7 +47,7 @@ export function turnCard(app, first) {
     setAria(element, "busy", null);
     const key = `${turn.state} ${turn.assistant_text?.length ?? 0} ${toolCalls(run).length} ${run.replay}`;
     if (parts.shown !== key) {
-      const answer = parts.answer?.text === turn.assistant_text ? parts.answer : drawAnswer(app, turn);
+      const answer = parts.answer && parts.answer.text === turn.assistant_text ? parts.answer : drawAnswer(app, turn);
       parts.answer = answer;
       parts.shown = key;
       body.replaceChildren();
@@ -134,9 +134,10 @@ function footActions(app, turn, answerElement) {
     return button;
   };
   const copy = turn.assistant_text ? [action(t("action.copy"), (button) => copyWith(app, turn.assistant_text, button, answerElement))] : [];
+  const edit = turn.state === "completed" ? [action(t("turn.edit"), () => app.sending.fill(turn.user_text), t("turn.edit_spoken"))] : [];
   return [
     ...copy,
-    action(t("turn.edit"), () => app.sending.fill(turn.user_text)),
+    ...edit,
     action(t("details.button"), () => app.openDetails(turn), t("turn.details_of")),
   ];
 }

@@ -38,7 +38,6 @@ export const page = {
   "agent.rebuild_more": "Rebuild runtime environment…",
   "agent.rebuild_note": "After a change of base environment, security policy or Agent definition",
   "agent.rebuild_title": "Rebuild the runtime environment of {name}?",
-  "agent.rebuilding": "The runtime environment is being rebuilt. You can go on reading meanwhile.",
   "agent.rename_title": "Rename Agent",
 
   "announce.approval": "The Run waits for your decision.",
@@ -112,12 +111,13 @@ export const page = {
   "meter.last_usage_incomplete": "The model server's count of the last Turn is incomplete.",
   "meter.left": "{percent} % left",
   "meter.reason_active_run": "A Run is active; the capacity is known again when it is over.",
+  "meter.reason_instructions_refused": "The workspace's agent-builder.md is unsafe; new messages are refused until it is repaired.",
+  "meter.reason_model_context_limit": "What is always sent already fills the window.",
   "meter.reason_model_unavailable": "The model is not available.",
   "meter.reason_other": "The capacity cannot be told at the moment.",
   "meter.reason_repetition_truncated": "The last answer was cut for repetition, so its count is missing. It is known again after the next answer.",
   "meter.reason_scope_drift": "Model, tools or rendering changed. It is known again after the next answers.",
   "meter.reason_too_few_samples": "Too few answers were counted yet. It is known after three.",
-  "meter.reason_unknown": "The capacity cannot be told at the moment.",
   "meter.safe": "Safe to send",
   "meter.safe_value": "{tokens} tokens, {size}",
   "meter.sends_anyway": "You can send all the same: the server counts each message exactly before it starts.",
@@ -132,6 +132,7 @@ export const page = {
   "model.none": "No model",
   "model.unavailable_option": "{model} (not available)",
 
+  "model_note.code": "{code}",
   "model_note.other": "The chosen model is not available. You can write; an answer needs a model.",
   "model_note.reason": "The chosen model is not available: {reason}",
 
@@ -143,17 +144,19 @@ export const page = {
   "nav.open": "Open Agents and Conversations",
   "nav.skip": "Skip to the message field",
 
+  "obstacle.draining": "The server is shutting down and takes no new messages. Your draft is kept.",
   "obstacle.no_model": "No model is set up. Add one to the model catalog and restart.",
   "obstacle.starting": "The server is starting. You can write already.",
   "obstacle.unreachable": "The server cannot be reached. What you see may be old; your draft is kept here.",
 
+  "phase.creating": "being created",
   "phase.deleting": "being deleted",
   "phase.draining": "finishing",
-  "phase.failed": "failed",
   "phase.damaged": "damaged",
   "phase.other": "not ready",
   "phase.upgrading": "rebuilding",
 
+  "phase_note.creating": "The Agent is being created. You can write already.",
   "phase_note.damaged": "This Agent's data is damaged and cannot be opened. Restore a backup, or use another Agent.",
   "phase_note.deleting": "This Agent is being deleted.",
   "phase_note.draining": "The Agent is finishing its work and takes no new messages. You can write already.",
@@ -161,6 +164,7 @@ export const page = {
   "phase_note.upgrading": "The runtime environment is being rebuilt. You can write already.",
 
   "server.degraded": "Model not ready",
+  "server.draining": "Shutting down",
   "server.loading": "Starting",
   "server.ready": "Ready",
   "server.unknown": "Connecting",

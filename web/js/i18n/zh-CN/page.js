@@ -38,7 +38,6 @@ export const page = {
   "agent.rebuild_more": "重建运行环境…",
   "agent.rebuild_note": "用于基础环境、安全策略或 Agent 定义变更之后",
   "agent.rebuild_title": "重建 {name} 的运行环境？",
-  "agent.rebuilding": "正在重建运行环境，期间可以继续阅读。",
   "agent.rename_title": "重命名 Agent",
 
   "announce.approval": "运行正在等待你的决定。",
@@ -112,12 +111,13 @@ export const page = {
   "meter.last_usage_incomplete": "模型服务器对上一轮的计数不完整。",
   "meter.left": "剩余 {percent}%",
   "meter.reason_active_run": "有运行正在进行；结束后即可得知容量。",
+  "meter.reason_instructions_refused": "工作区的 agent-builder.md 不安全；修复之前会拒绝新消息。",
+  "meter.reason_model_context_limit": "固定发送的内容已占满窗口。",
   "meter.reason_model_unavailable": "模型不可用。",
   "meter.reason_other": "目前无法得知容量。",
   "meter.reason_repetition_truncated": "上一个回答因重复被截断，缺少计数。下一个回答之后即可得知。",
   "meter.reason_scope_drift": "模型、工具或渲染方式有变。再有几个回答之后即可得知。",
   "meter.reason_too_few_samples": "已计数的回答太少，满三个之后即可得知。",
-  "meter.reason_unknown": "目前无法得知容量。",
   "meter.safe": "可安全发送",
   "meter.safe_value": "{tokens} token，{size}",
   "meter.sends_anyway": "仍然可以发送：服务器在开始前会精确计算每条消息。",
@@ -132,6 +132,7 @@ export const page = {
   "model.none": "没有模型",
   "model.unavailable_option": "{model}（不可用）",
 
+  "model_note.code": "{code}",
   "model_note.other": "所选模型不可用。可以先写；回答需要模型。",
   "model_note.reason": "所选模型不可用：{reason}",
 
@@ -143,17 +144,19 @@ export const page = {
   "nav.open": "打开 Agent 与会话",
   "nav.skip": "跳到消息输入框",
 
+  "obstacle.draining": "服务器正在关闭，不再接收新消息。草稿会保留。",
   "obstacle.no_model": "尚未设置模型。请在模型目录中添加一个并重启。",
   "obstacle.starting": "服务器正在启动。可以先写。",
   "obstacle.unreachable": "无法连接服务器。显示的内容可能已过时；草稿保存在这里。",
 
+  "phase.creating": "正在创建",
   "phase.deleting": "正在删除",
   "phase.draining": "正在收尾",
-  "phase.failed": "失败",
   "phase.damaged": "已损坏",
   "phase.other": "未就绪",
   "phase.upgrading": "正在重建",
 
+  "phase_note.creating": "正在创建 Agent。可以先写。",
   "phase_note.damaged": "该 Agent 的数据已损坏，无法打开。请恢复备份，或使用其他 Agent。",
   "phase_note.deleting": "该 Agent 正在被删除。",
   "phase_note.draining": "该 Agent 正在收尾，暂不接收新消息。可以先写。",
@@ -161,6 +164,7 @@ export const page = {
   "phase_note.upgrading": "正在重建运行环境。可以先写。",
 
   "server.degraded": "模型未就绪",
+  "server.draining": "正在关闭",
   "server.loading": "正在启动",
   "server.ready": "就绪",
   "server.unknown": "正在连接",
