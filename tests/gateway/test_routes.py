@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_builder.protocol.ids import SYSTEM_AGENT_ID, new_id
-from agent_builder.protocol.limits import CONVERSATIONS_PER_AGENT
+from agent_builder.protocol.limits import CONVERSATIONS_PER_AGENT, WORKSPACE_LIST
 from tests.gateway.gateway_app import AGENT, REVEAL_TOKEN, OpenGateway, open_gateway, silent_provider
 from tests.gateway.whatwg_sse import parse
 from tests.support import stored
@@ -234,7 +234,7 @@ async def test_workspace_files_are_listed_and_only_ever_downloaded(gateway: Open
     assert file.headers["content-disposition"] == "attachment; filename*=UTF-8''%E9%A1%B5%20%3Cb%3E.html"
     assert await error(gateway, "GET", f"{AGENT}/workspace/file?path=missing") == (404, "not_found")
     assert await error(gateway, "GET", f"{AGENT}/workspace/file?path=../state.sqlite") == (400, "invalid_request")
-    assert await error(gateway, "GET", f"{AGENT}/workspace?limit=201") == (400, "invalid_request")
+    assert await error(gateway, "GET", f"{AGENT}/workspace?limit={WORKSPACE_LIST + 1}") == (400, "invalid_request")
 
 
 async def test_an_unknown_permission_is_not_found(gateway: OpenGateway) -> None:

@@ -6,10 +6,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent_builder.protocol.limits import SESSION_IDLE_S, SESSIONS
+from agent_builder.protocol.limits import GATEWAY_PORT, SESSION_IDLE_S, SESSIONS
 from agent_builder.protocol.ports import Clock
 
-_DEFAULT_PORT = 20815  # the port that needs no suffix in the cookie's name
 _SECRET_BYTES = 32
 
 
@@ -26,7 +25,7 @@ class Session:
 
 def cookie_name(port: int) -> str:
     """Cookies are not kept apart by port, so that each other port has its own name."""
-    return "agent_builder_session" if port == _DEFAULT_PORT else f"agent_builder_session_{port}"
+    return "agent_builder_session" if port == GATEWAY_PORT else f"agent_builder_session_{port}"
 
 
 class Sessions:

@@ -13,10 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent_builder.gateway.auth import Session
 from agent_builder.protocol.errors import CsrfFailed, ForbiddenHost, ForbiddenOrigin
-from agent_builder.protocol.limits import HOST_CHARS
+from agent_builder.protocol.limits import HIGHEST_PORT, HOST_CHARS
 
 _HOST = re.compile(r"(?P<bracketed>\[[0-9A-Fa-f:.]+\])(?P<port6>:[0-9]{1,5})?|(?P<name>[A-Za-z0-9._-]+)(?P<port>:[0-9]{1,5})?", re.ASCII)
-_HIGHEST_PORT = (1 << 16) - 1
 _LENIENT_PATH = "/health"
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -70,7 +69,7 @@ class HostGate:
 
 
 def _port_valid(port: str | None) -> bool:
-    return port is None or 0 < int(port[1:]) <= _HIGHEST_PORT
+    return port is None or 0 < int(port[1:]) <= HIGHEST_PORT
 
 
 def _is_address(text: str, kind: type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address]) -> bool:

@@ -17,12 +17,12 @@ from agent_builder.protocol.limits import (
     LOGIN_GLOBAL_DELAY_S,
     LOGIN_GLOBAL_FREE_FAILURES,
     LOGIN_LOCK_MAX_S,
+    LOGIN_NETWORK_BITS,
     LOGIN_TABLE,
 )
 from agent_builder.protocol.ports import Clock
 
 _MOST_DOUBLINGS = 16
-_IPV6_NETWORK_BITS = 64  # one household or host gets a whole /64
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def address_of(peer: str) -> str:
         return str(address)
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((address, _IPV6_NETWORK_BITS), strict=False))
+    return str(ipaddress.IPv6Network((address, LOGIN_NETWORK_BITS), strict=False))
 
 
 def _doubled(first: float, step: int, most: float) -> float:

@@ -252,6 +252,7 @@ LOGIN_GLOBAL_DELAY_S = 2  # seconds: longest throttle of an address without fail
 LOGIN_FREE_FAILURES = 2  # failures: of an address before its first lock
 LOGIN_GLOBAL_FREE_FAILURES = 8  # failures: of all addresses before the first delay
 LOGIN_FORGET_S = 900  # seconds: until an address without new failures is forgotten
+LOGIN_NETWORK_BITS = 64  # bits: of an IPv6 address that count as one peer
 LOGIN_TABLE = 256  # addresses: remembered by the throttle
 TOKEN_MIN_CHARS = 10  # characters: shortest access token
 TOKEN_MAX_CHARS = 128  # characters: longest access token
