@@ -255,6 +255,26 @@ async def test_a_client_that_hangs_up_does_not_cut_a_creation(checkout: Checkout
         assert [row.name for row in await agents.registry.list()] == ["Assistant", "Other"]
 
 
+async def test_a_client_that_hangs_up_does_not_cut_an_opening(checkout: Checkout) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(path: Path) -> None:
+        entered.set()
+        go_on.wait()
+
+    async with opened(checkout, verify_worker_env=slow) as agents:
+        request = asyncio.ensure_future(agents.registry.runtime(SYSTEM_AGENT_ID))
+        await asyncio.to_thread(entered.wait)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        go_on.set()
+        await agents.settled()
+        assert agents.openings == [SYSTEM_AGENT_ID]
+        await agents.registry.runtime(SYSTEM_AGENT_ID)
+        assert agents.openings == [SYSTEM_AGENT_ID]
+
+
 async def test_closing_closes_every_runtime_and_opens_none_again(agents: Opened) -> None:
     runtime = await agents.registry.runtime(SYSTEM_AGENT_ID)
     await agents.registry.close()

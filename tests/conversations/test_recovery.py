@@ -10,6 +10,7 @@ import pytest
 from agent_builder.conversations.recovery import recover
 from agent_builder.protocol.errors import StorageFull
 from agent_builder.protocol.events import (
+    AssistantMessage,
     ModelRequestStarted,
     ModelResponseFinished,
     PermissionRequested,
@@ -134,15 +135,17 @@ async def test_open_calls_and_approvals_are_closed_before_the_end(state: Databas
 async def test_the_end_is_written_even_when_the_database_is_full(tmp_path: Path) -> None:
     state = await open_state(tmp_path, max_bytes=2 * DATABASE_RESERVE_BYTES)
 
-    def leave(conn):
-        turn = admitted(conn, conversation(conn))
-        return turn.run_id
-
-    run_id = await state.run(leave)
+    turn = await state.run(lambda conn: admitted(conn, conversation(conn)))
     await state.run(lambda conn: completed(conn, conversation(conn), "x" * (DATABASE_RESERVE_BYTES * 5 // 8)), terminal=True)
+
+    async def fill() -> None:
+        """To the last byte that an event shorter than the one to come finds room in."""
+        for seq in range(1, DATABASE_RESERVE_BYTES):
+            await state.run(lambda conn, at=seq: append_events(conn, [event(turn, at, AssistantMessage(text=""))]))
+
     with pytest.raises(StorageFull):
-        await state.run(lambda conn: begun(conn, conversation(conn), "x" * DATABASE_RESERVE_BYTES))
-    assert await recover(state, FixedClock(), AGENT) == [run_id]
+        await fill()
+    assert await recover(state, FixedClock(), AGENT) == [turn.run_id]
     await state.close()
 
 

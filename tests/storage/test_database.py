@@ -197,6 +197,16 @@ async def test_closing_waits_for_what_was_asked_for_and_empties_the_wal(tmp_path
             await use(texts)
 
 
+async def test_closing_empties_the_wal_also_while_another_program_looks(tmp_path: Path) -> None:
+    database = await open_notes(tmp_path / "notes.sqlite")
+    await database.run(add("x"))
+    other = sqlite3.connect(tmp_path / "notes.sqlite")
+    assert texts(other) == ["x"]
+    await database.close()
+    assert (tmp_path / "notes.sqlite-wal").stat().st_size == 0
+    other.close()
+
+
 async def test_no_thread_is_left_after_closing(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     database = await open_notes(tmp_path / "notes.sqlite")
@@ -232,6 +242,15 @@ async def test_files_are_private_under_an_open_umask(tmp_path: Path) -> None:
     finally:
         os.umask(earlier)
     assert modes == dict.fromkeys(("notes.sqlite", "notes.sqlite-wal", "notes.sqlite-shm"), 0o600)
+
+
+async def test_a_file_that_others_could_read_is_made_private(tmp_path: Path) -> None:
+    path = tmp_path / "notes.sqlite"
+    path.touch()
+    path.chmod(0o664)
+    database = await open_notes(path)
+    await database.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("name", ["with blank", "中文", "a?mode=memory", "a#b", "100%41", "it's"])

@@ -12,6 +12,13 @@ def agent_1(conn: sqlite3.Connection) -> None:
     A Turn's body exists once. `conversation_turns` gives it a place in a Conversation: a branch shares the Turns of its
     source, and a Turn goes with the last Conversation that shows it. `owner` is the Conversation that ran it.
     """
+    _conversations(conn)
+    _turns(conn)
+    _journal(conn)
+    _context(conn)
+
+
+def _conversations(conn: sqlite3.Connection) -> None:
     conn.execute("""
         CREATE TABLE conversations (
             key INTEGER PRIMARY KEY,
@@ -21,6 +28,9 @@ def agent_1(conn: sqlite3.Connection) -> None:
             updated_at INTEGER NOT NULL,
             revision INTEGER NOT NULL
         ) STRICT""")
+
+
+def _turns(conn: sqlite3.Connection) -> None:
     conn.execute("""
         CREATE TABLE turns (
             key INTEGER PRIMARY KEY,
@@ -57,8 +67,6 @@ def agent_1(conn: sqlite3.Connection) -> None:
             turn INTEGER PRIMARY KEY REFERENCES turns (key) ON DELETE CASCADE,
             bundle TEXT NOT NULL
         ) STRICT""")
-    _journal(conn)
-    _context(conn)
 
 
 def _journal(conn: sqlite3.Connection) -> None:
