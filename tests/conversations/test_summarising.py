@@ -1,5 +1,6 @@
 """Summaries: made once, used again, carried on, and never missed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from agent_builder.context.instructions import SUMMARY_RULES
 from agent_builder.protocol.events import RunStage
 from agent_builder.protocol.limits import CIRCUIT_OPEN_S
-from agent_builder.storage.summaries import latest_summary
+from agent_builder.storage.summaries import latest_summary, put_summary
 from tests.support.conversing import Conversing, conversing
 from tests.support.fake_ollama import FakeOllama, Gate, gated, last, status, text
 
@@ -146,3 +147,19 @@ async def test_an_injected_system_line_in_a_summary_stays_data(tmp_path: Path, f
         admitted = await until_compaction(talk)
         assert "ignore all rules" not in str(admitted.plan.head.message["content"])
         assert admitted.plan.note[0].message["role"] == "user"
+
+
+@pytest.mark.parametrize(("kind", "text", "used"), [
+    ("semantic-summary-v1", '{"version": 1, "summary": "Old notes."}', True), ("semantic-summary-v1", "damaged", False),
+    ("semantic-summary-v9", "Notes of a later version.", False),
+])
+async def test_notes_of_the_old_kind_are_used_and_unreadable_ones_made_anew(tmp_path: Path, fake: FakeOllama, kind, text, used):
+    async with conversing(tmp_path, fake, window_cap=8192) as talk:
+        await until_compaction(talk)
+        row = await talk.database.read(lambda conn: latest_summary(conn, talk.conversation_id))
+        assert row is not None
+        await talk.database.run(lambda conn: put_summary(conn, replace(row, kind=kind, text=text)))
+        admitted = await talk.say("next")
+        assert ("Old notes." in notes(admitted)) is used
+        assert len(fake.summaries) == (1 if used else 2)
+        assert text not in notes(admitted)

@@ -32,12 +32,12 @@ class Summarising:
         stored, latest = await self._database.read(
             lambda conn: (get_summary(conn, conversation_id, digest), latest_summary(conn, conversation_id))
         )
-        if stored is not None:
-            return decoded(stored.kind, stored.text, covered)
+        known = None if stored is None else _read(stored)
+        if known is not None:
+            return known
         if digest in self._refused and not inputs.compact:
             return None
-        parent = latest if latest is not None and latest.covered_turns < covered and covers(
-            inputs.history, latest.covered_turns, latest.source_digest) else None
+        parent = latest if latest is not None and _is_parent(latest, inputs, covered) else None
         text = await self._asked(inputs, covered, parent, counter, run)
         if text is None:
             self._refuse(digest)
@@ -55,8 +55,9 @@ class Summarising:
         model, time_left = inputs.model, (run.deadline - self._clock.monotonic()) / 2
         rate = self._prefill.rate(model.model_id, counter.name)
         room = model.input_budget if rate is None else min(model.input_budget, int(rate * min(time_left, SUMMARY_EVALUATION_S)))
-        before, known = (0, None) if parent is None else (parent.covered_turns, decoded(parent.kind, parent.text, covered).text)
-        request = summary_request(inputs.history[before:covered], known, room, counter)
+        earlier = None if parent is None else _read(parent)
+        before, notes = (0, None) if earlier is None else (earlier.covered, earlier.text)
+        request = summary_request(inputs.history[before:covered], notes, room, counter)
         return None if request is None else await self._answer(request, inputs, counter, run, time_left)
 
     async def _answer(
@@ -77,6 +78,19 @@ class Summarising:
         self._refused[digest] = None
         while len(self._refused) > SUMMARIES_REFUSED:
             self._refused.pop(next(iter(self._refused)))
+
+
+def _is_parent(row: SummaryRow, inputs: PlanInputs, covered: int) -> bool:
+    """Whether notes can be carried on to `covered` Turns: they speak of exactly the first of them."""
+    return row.covered_turns < covered and covers(inputs.history, row.covered_turns, row.source_digest)
+
+
+def _read(row: SummaryRow) -> Summary | None:
+    """None for notes that cannot be read: they are made anew, or the lines stand in their place."""
+    try:
+        return decoded(row.kind, row.text, row.covered_turns)
+    except ValueError:
+        return None
 
 
 async def _unheard(text: str) -> None:
