@@ -20,13 +20,19 @@ from tests.gateway.gateway_app import AGENT, OpenGateway, open_gateway
 @asynccontextmanager
 async def served(gateway: OpenGateway) -> AsyncIterator[int]:
     """The port of a real server."""
+    async with running(gateway) as (port, _):
+        yield port
+
+
+@asynccontextmanager
+async def running(gateway: OpenGateway) -> AsyncIterator[tuple[int, uvicorn.Server]]:
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(gateway.app, http=GatewayConnection, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started:
         await asyncio.sleep(0)
-    yield listener.getsockname()[1]
+    yield listener.getsockname()[1], server
     server.should_exit = True
     await serving
 
@@ -52,6 +58,17 @@ async def status_of(port: int, request: bytes) -> int:
     line = await reader.readline()
     writer.close()
     return int(line.split()[1])
+
+
+async def test_small_answers_leave_without_waiting_for_the_client(gateway: OpenGateway) -> None:
+    async with running(gateway) as (port, server):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head(gateway, "GET", "/api/session"))
+        await reader.readline()
+        (connection,) = server.server_state.connections
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()
 
 
 async def test_a_body_in_chunks_is_refused_before_it_is_whole(gateway: OpenGateway) -> None:
