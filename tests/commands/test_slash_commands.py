@@ -7,8 +7,8 @@ import pytest
 
 from agent_builder.commands.slash_commands import SLASH_COMMANDS
 from agent_builder.protocol.ids import SYSTEM_AGENT_ID, new_id
+from agent_builder.storage.turns import get_turn_by_run
 from tests.gateway.gateway_app import AGENT, Json, OpenGateway, open_gateway, silent_provider
-from tests.support import stored
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ async def test_cancel_stops_the_run_of_this_conversation_or_the_named_one(gatewa
     await gateway.active.idle()
     database = (await gateway.services.registry.runtime(SYSTEM_AGENT_ID)).database
     for run in (own, other):
-        turn = await database.read(lambda conn, run=run: stored.get_turn_by_run(conn, run))  # type: ignore[misc]
+        turn = await database.read(lambda conn, run=run: get_turn_by_run(conn, run))  # type: ignore[misc]
         assert turn is not None
         assert turn.state == "cancelled"
 

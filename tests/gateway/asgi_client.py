@@ -1,6 +1,7 @@
 """The other side of an ASGI application in one process: what was sent, and a socket that can stop reading or vanish."""
 
 import asyncio
+from collections.abc import MutableMapping
 from typing import Any
 
 
@@ -38,7 +39,7 @@ class AsgiClient:
         await self._gone.wait()
         return {"type": "http.disconnect"}
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: MutableMapping[str, Any]) -> None:
         await self._may_write.wait()
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], message["headers"]

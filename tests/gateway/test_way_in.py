@@ -56,7 +56,7 @@ async def test_a_change_is_refused_from_every_other_origin(gateway: OpenGateway)
 async def test_a_change_takes_this_sessions_token_in_its_one_header(gateway: OpenGateway) -> None:
     async with gateway.other_client() as other:
         foreign = (await other.post("/api/login", json={"token": TOKEN}, headers={"Origin": ORIGIN})).json()["csrf_token"]
-    wrong_tokens = ([], [foreign], [""], [gateway.csrf + "x"], [gateway.csrf, gateway.csrf])
+    wrong_tokens: tuple[list[str], ...] = ([], [foreign], [""], [gateway.csrf + "x"], [gateway.csrf, gateway.csrf])
     for endpoint, tokens in itertools.product(GUARDED, wrong_tokens):
         headers = [("Origin", ORIGIN), *(("X-CSRF-Token", token) for token in tokens)]
         answer = await gateway.client.request(endpoint.method, path_of(endpoint), headers=headers, json={})
