@@ -13,6 +13,7 @@ import uvicorn
 import uvloop
 
 from agent_builder.app import App, StartRefused, open_app
+from agent_builder.gateway.connection import GatewayConnection
 from agent_builder.protocol.limits import STOP_FORCED_S, STOP_S
 from agent_builder.protocol.ports import Clock
 from agent_builder.settings import Settings, SettingsError, read_settings
@@ -38,7 +39,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, app: App, opened: Callable[[], None]) -> None:
         config = uvicorn.Config(
-            app.asgi, lifespan="off", log_config=None, access_log=False, ws="none", http="httptools", loop="uvloop",
+            app.asgi, lifespan="off", log_config=None, access_log=False, ws="none", http=GatewayConnection, loop="uvloop",
             server_header=False, date_header=False, proxy_headers=False, timeout_graceful_shutdown=_CLOSE_S,
         )
         super().__init__(config)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_builder.protocol.checkout import Checkout
+from agent_builder.protocol.limits import GATEWAY_PORT
 
-DEFAULT_PORT = 20815
-HIGHEST_PORT = 65535
+DEFAULT_PORT = GATEWAY_PORT
+HIGHEST_PORT = (1 << 16) - 1
 
 
 class SettingsError(Exception):

@@ -53,9 +53,14 @@ class AgentRuntime:
     worker_env: Path
     inspection: Inspection
     preview: Preview
+    active: ActiveRuns
+    workers: Workers
 
     async def close(self) -> None:
-        """After its Runs have ended."""
+        """Ends what is still going on: no Turn begins any more, Runs end, the spare Worker goes, then the database."""
+        self.engines.close()
+        await self.active.drain(self.agent_id)
+        await self.workers.stop_spare(self.worker_env)
         await self.database.close()
 
 
@@ -87,5 +92,6 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
         agent_id=agent_id, database=database, engines=QueryEngines(engine_parts, Pages(database, agent_id, shared.page_key)),
         permissions=permissions, workspace=workspace, worker_env=worker_env,
         inspection=Inspection(database, admission, reveal_enabled=shared.context_reveal),
-        preview=Preview(database, shared.models, admission),
+        preview=Preview(database, shared.models, admission), active=shared.active,
+        workers=shared.workers,
     )

@@ -12,7 +12,7 @@ from typing import Literal
 from agent_builder.capsule.instructions import read_instructions
 from agent_builder.conversations.titles import title_from
 from agent_builder.llm.models import Models
-from agent_builder.protocol.errors import ConversationBusy, NotFound
+from agent_builder.protocol.errors import AgentBuilderError, ConversationBusy, NotFound
 from agent_builder.protocol.events import RunIdentity
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.messages import Attachment
@@ -60,7 +60,7 @@ class QueryEngine:
         self.conversation_id = conversation_id
         self._parts = parts
         self._entry = asyncio.Lock()
-        self._retired = False
+        self._retired: type[AgentBuilderError] | None = None
 
     async def submit(self, submission: Submission) -> Accepted:
         """Accepts a Turn and starts its Run, or gives the Turn that the same client_request_id already made."""
@@ -86,13 +86,13 @@ class QueryEngine:
         run.cancel()
         return "accepted"
 
-    def retire(self) -> None:
-        """After the Conversation is deleted: a handle that is still held answers NotFound."""
-        self._retired = True
+    def retire(self, reason: type[AgentBuilderError] = NotFound) -> None:
+        """After the Conversation is deleted, or its Agent is fenced: a handle that is still held raises `reason`."""
+        self._retired = reason
 
     def _require_open(self) -> None:
-        if self._retired:
-            raise NotFound
+        if self._retired is not None:
+            raise self._retired
 
     async def _known(self, submission: Submission) -> TurnRow | None:
         request_id = submission.client_request_id
@@ -109,8 +109,9 @@ class QueryEngine:
             raise ConversationBusy
         profile = self._parts.models.profile(submission.model_id)
         run_id = new_id()
-        active.reserve(run_id)
+        active.reserve(self._parts.agent_id, run_id)
         try:
+            self._require_open()
             attachments = await self._read_files(submission.attachments)
             new = NewTurn(
                 turn_id=new_id(), run_id=run_id, operation_id=new_id(), conversation_id=self.conversation_id,

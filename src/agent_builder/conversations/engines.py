@@ -8,6 +8,7 @@ from agent_builder.conversations.branching import branch
 from agent_builder.conversations.engine import EngineParts, QueryEngine
 from agent_builder.conversations.pages import Page, Pages
 from agent_builder.conversations.titles import checked_title
+from agent_builder.protocol.errors import AgentDraining
 from agent_builder.protocol.ids import new_id
 from agent_builder.storage import conversations as rows
 from agent_builder.storage.conversations import ConversationRow
@@ -28,14 +29,23 @@ class QueryEngines:
         self._database = parts.run_parts.database
         self._clock = parts.run_parts.clock
         self._engines: dict[str, QueryEngine] = {}
+        self._closed = False
 
     async def get(self, conversation_id: str) -> QueryEngine:
-        """Raises NotFound."""
+        """Raises NotFound, and AgentDraining once the Agent is fenced."""
         engine = self._engines.get(conversation_id)
         if engine is None:
             await self.read(conversation_id)
+            if self._closed:
+                raise AgentDraining
             engine = self._engines.setdefault(conversation_id, QueryEngine(conversation_id, self._parts))
         return engine
+
+    def close(self) -> None:
+        """No Turn begins any more."""
+        self._closed = True
+        for engine in self._engines.values():
+            engine.retire(AgentDraining)
 
     async def create(self, title: str | None) -> ConversationRow:
         wanted = None if title is None else checked_title(title)

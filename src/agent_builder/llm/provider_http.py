@@ -11,7 +11,13 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from agent_builder.protocol.limits import PROVIDER_HEAD_BYTES, PROVIDER_LINGERING, PROVIDER_READ_AHEAD_BYTES
+from agent_builder.protocol.limits import (
+    HTTP_PORT,
+    HTTPS_PORT,
+    PROVIDER_HEAD_BYTES,
+    PROVIDER_LINGERING,
+    PROVIDER_READ_AHEAD_BYTES,
+)
 
 
 class ConnectionBroken(Exception):
@@ -42,7 +48,7 @@ def parse_endpoint(url: str) -> Endpoint:
     if prefix.endswith(("/v1", "/api")):
         raise ValueError("must be the server's base address, without /v1 or /api")
     tls = parts.scheme == "https"
-    return Endpoint(parts.hostname, parts.port or (443 if tls else 80), tls, prefix, parts.netloc)
+    return Endpoint(parts.hostname, parts.port or (HTTPS_PORT if tls else HTTP_PORT), tls, prefix, parts.netloc)
 
 
 class HttpExchange(asyncio.Protocol):

@@ -1,11 +1,14 @@
 """ActiveRuns: the Runs that have a slot, of all Agents together."""
 
 import asyncio
+import logging
 
 from agent_builder.protocol.errors import RunLimit
 from agent_builder.protocol.limits import ACTIVE_RUNS
 from agent_builder.runs.run import Run
 from agent_builder.runs.workers import Spawn
+
+log = logging.getLogger(__name__)
 
 
 class ActiveRuns:
@@ -13,27 +16,30 @@ class ActiveRuns:
 
     def __init__(self, start_task: Spawn) -> None:
         self._start_task = start_task
-        self._reserved: set[str] = set()
+        self._reserved: dict[str, str] = {}  # Run to Agent
         self._runs: dict[str, Run] = {}
-        self._ended = asyncio.Event()  # of the next Run that ends
+        self._changed = asyncio.Event()  # of the next slot that becomes free
 
     @property
     def count(self) -> int:
         return len(self._reserved) + len(self._runs)
 
-    def reserve(self, run_id: str) -> None:
+    def reserve(self, agent_id: str, run_id: str) -> None:
         """Raises RunLimit."""
         if self.count >= ACTIVE_RUNS:
             raise RunLimit
-        self._reserved.add(run_id)
+        self._reserved[run_id] = agent_id
 
     def release(self, run_id: str) -> None:
-        self._reserved.discard(run_id)
+        """Gives up a reservation; without effect once the Run has started."""
+        if self._reserved.pop(run_id, None) is not None:
+            self._tell()
 
     def start(self, run: Run) -> None:
         """Turns the reservation of this Run into the Run itself."""
-        self._reserved.remove(run.identity.run_id)
+        del self._reserved[run.identity.run_id]
         self._runs[run.identity.run_id] = run
+        self._tell()
         self._start_task(self._execute(run))
 
     def get(self, run_id: str) -> Run | None:
@@ -48,16 +54,16 @@ class ActiveRuns:
         return runs[-1] if runs else None
 
     async def drain(self, agent_id: str) -> None:
-        """Ends all Runs of an Agent; returns when they have left nothing behind."""
-        for run in self.of_agent(agent_id):
-            run.cancel()
-        while self.of_agent(agent_id):
-            await self._ended.wait()
+        """Ends all Runs of an Agent, those that are about to start too; returns when they have left nothing behind."""
+        while (runs := self.of_agent(agent_id)) or agent_id in self._reserved.values():
+            for run in runs:
+                run.cancel()
+            await self._changed.wait()
 
     async def idle(self) -> None:
         """Returns when no Run is active."""
         while self._runs:
-            await self._ended.wait()
+            await self._changed.wait()
 
     def cancel_all(self) -> None:
         for run in self._runs.values():
@@ -66,7 +72,12 @@ class ActiveRuns:
     async def _execute(self, run: Run) -> None:
         try:
             await run.execute()
+        except Exception:
+            log.exception("a Run could not be ended; recovery will do it at the next start")
         finally:
             del self._runs[run.identity.run_id]
-            self._ended.set()
-            self._ended = asyncio.Event()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

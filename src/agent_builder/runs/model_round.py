@@ -30,7 +30,7 @@ from agent_builder.protocol.frames import (
     ToolResult,
 )
 from agent_builder.protocol.ids import new_id
-from agent_builder.protocol.limits import CORRECTION_BYTES
+from agent_builder.protocol.limits import CALL_ID_BYTES, CORRECTION_BYTES
 from agent_builder.protocol.messages import CompletedTurnContext, Exchange, ToolExchange, Usage
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import RenderedRequest
@@ -289,7 +289,7 @@ def _new_call_id() -> str:
 
 
 def _unexecuted(call_id: str, call: ProposedCall) -> tuple[Payload, ...]:
-    tool_id = (call.tool_id or call.name)[:64]
+    tool_id = (call.tool_id or call.name)[:CALL_ID_BYTES]
     arguments = call.arguments or {}
     return (
         ToolCallProposed(call_id=call_id, tool_id=tool_id, arguments_digest=digest_of(arguments), preview="", written_as_text=False),

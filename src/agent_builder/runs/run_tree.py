@@ -4,10 +4,14 @@ import os
 from pathlib import Path
 
 from agent_builder.protocol.errors import RunTreeLimit
-from agent_builder.protocol.limits import RUN_TREE_ALLOCATED_BYTES, RUN_TREE_BYTES, RUN_TREE_CHECK_S, RUN_TREE_ENTRIES
+from agent_builder.protocol.limits import (
+    RUN_TREE_ALLOCATED_BYTES,
+    RUN_TREE_BYTES,
+    RUN_TREE_CHECK_S,
+    RUN_TREE_ENTRIES,
+    STAT_BLOCK_BYTES,
+)
 from agent_builder.protocol.ports import Clock
-
-_BLOCK = 512  # st_blocks counts these, whatever the file system
 
 
 def check_tree(root: Path) -> None:
@@ -26,7 +30,7 @@ def check_tree(root: Path) -> None:
                 continue
             entries += 1
             logical += status.st_size
-            allocated += status.st_blocks * _BLOCK
+            allocated += status.st_blocks * STAT_BLOCK_BYTES
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(Path(entry.path))
             if entries > RUN_TREE_ENTRIES or logical > RUN_TREE_BYTES or allocated > RUN_TREE_ALLOCATED_BYTES:

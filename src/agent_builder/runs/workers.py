@@ -23,7 +23,7 @@ class Workers:
         self._start_task = start_task
         self._keep_spare = keep_spare
         self._spare: WorkerProcess | None = None
-        self._parking = False
+        self._parking: asyncio.Task[None] | None = None
         self._idle: asyncio.Task[None] | None = None
 
     @property
@@ -41,12 +41,16 @@ class Workers:
 
     def park(self, worker_env: Path, spares: Path) -> None:
         """Prepares a spare of this Agent in the background, unless one is there already."""
-        if self._keep_spare and not self._parking:
-            self._parking = True
-            self._start_task(self._park(worker_env, spares))
+        if self._keep_spare and self._parking is None:
+            self._parking = self._start_task(self._park(worker_env, spares))
 
     async def stop_spare(self, worker_env: Path | None = None) -> None:
-        """Ends the spare; with `worker_env` only one that came from there."""
+        """Ends the spare, also one that is just being prepared; with `worker_env` only one that came from there."""
+        if self._parking is not None:
+            await asyncio.wait({self._parking})
+        await self._stop_spare(worker_env)
+
+    async def _stop_spare(self, worker_env: Path | None = None) -> None:
         spare = self._spare
         if spare is not None and worker_env in (None, spare.home.worker_env):
             self._spare = None
@@ -73,12 +77,12 @@ class Workers:
         try:
             if self._spare is not None and self._spare.home.worker_env == worker_env and self._spare.running:
                 return
-            await self.stop_spare()
+            await self._stop_spare()
             spare = await WorkerProcess.spawn(WorkerHome(worker_env, spares / new_id()), self._clock)
         except RunError:
             return  # a spare only saves time: the Run that spawns its own Worker will report what is wrong
         finally:
-            self._parking = False
+            self._parking = None
         if not self._keep_spare:
             await spare.close()
             return
@@ -93,4 +97,4 @@ class Workers:
     async def _stop_when_idle(self) -> None:
         await self._clock.sleep(SPARE_IDLE_S)
         self._idle = None
-        await self.stop_spare()
+        await self._stop_spare()
