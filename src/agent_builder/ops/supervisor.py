@@ -102,7 +102,7 @@ class Supervisor:
         if mode is None:
             return
         arguments = ["serve", "--port", str(self.model_port), *mode.arguments()]
-        self._spawn(Role.MODEL_SERVER, [*command(self.checkout), *arguments], dict(os.environ), self.model_port)
+        self._spawn(Role.MODEL_SERVER, [*command(self.checkout), *arguments], dict(os.environ), port=0)  # its record names the port once it listens
 
     def _spawn(self, role: Role, arguments: list[str], environment: dict[str, str], port: int) -> None:
         process = subprocess.Popen(
