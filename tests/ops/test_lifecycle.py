@@ -122,14 +122,15 @@ async def test_a_stop_during_a_start_leaves_nothing(copy: CheckoutCopy, fake: Fa
     assert copy.left_behind() == NOTHING_LEFT
 
 
-async def test_an_interrupted_start_is_rolled_back(copy: CheckoutCopy, fake: FakeOllama) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_an_interrupted_start_is_rolled_back(copy: CheckoutCopy, fake: FakeOllama, number: signal.Signals) -> None:
     loading = Gate()
     fake.load_step = gated(loading, text("x"))
     start = await copy.spawn("start.sh")
     assert start.stdout is not None
     while b"http://" not in await start.stdout.readline():
         pass
-    start.send_signal(signal.SIGINT)
+    start.send_signal(number)
     loading.open()
     _, said = await start.communicate()
     assert (start.returncode, said) == (1, b"agent-builder: interrupted; everything was stopped again\n")
@@ -165,6 +166,13 @@ async def test_a_catalog_with_an_error_stops_the_start_with_its_line(copy: Check
     assert refused.stderr.count("\n") == 1
     assert "nonsense" in refused.stderr
     assert copy.left_behind() == NOTHING_LEFT
+
+
+async def test_a_catalog_named_by_a_relative_path_is_the_callers(copy: CheckoutCopy, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(copy.catalog.read_text())
+    (tmp_path / "own.toml").chmod(0o600)
+    started = copy.sh("start.sh", cwd=tmp_path, AGENT_BUILDER_MODEL_CATALOG="own.toml")
+    assert (started.returncode, started.stderr) == (0, "")
 
 
 async def test_a_port_in_use_is_named_and_its_owner_left_alone(copy: CheckoutCopy) -> None:

@@ -33,7 +33,7 @@ class Reports:
 
     def expect(self, event: str) -> None:
         """Waits for an event. Raises Refused when the supervisor reports a failure or ends, or after a bounded time."""
-        until = time.monotonic() + LOADING_S
+        until = time.monotonic() + PORT_OPEN_S
         while not any(each["event"] == event for each in self._seen):
             if time.monotonic() >= until:
                 raise Refused(f"the supervisor did not report {event}")

@@ -33,6 +33,7 @@ class Wish:
 def start(checkout: Checkout, wish: Wish) -> int:
     """Returns the exit code; raises Refused with the one line that says what is wrong, after everything was undone."""
     host, port = _address()
+    _make_paths_absolute()
     control_plane = checkout.control_plane
     if find(control_plane, Role.SUPERVISOR).standing is Standing.ALIVE:
         return _already(checkout, wish, port)
@@ -62,6 +63,13 @@ def _address() -> tuple[str, int]:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= HIGHEST_PORT):
         raise Refused(f"AGENT_BUILDER_PORT is {text[:20]!r}, expected a number from 1 to {HIGHEST_PORT}", exit_code=2)
     return host, int(text)
+
+
+def _make_paths_absolute() -> None:
+    """The caller's relative paths, for processes that work in the checkout."""
+    for name in ("AGENT_BUILDER_DOWNLOADS", "AGENT_BUILDER_MODEL_CATALOG"):
+        if os.environ.get(name):
+            os.environ[name] = os.path.abspath(os.environ[name])
 
 
 def _already(checkout: Checkout, wish: Wish, port: int) -> int:
@@ -132,6 +140,7 @@ def _spawn_supervisor(checkout: Checkout, mode: LocalMode | None, port: int) -> 
 
 def _until_ready(checkout: Checkout, process: subprocess.Popen[bytes], reports: Reports, host: str, port: int, created: bool) -> int:
     started = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both are rolled back
     try:
         reports.expect("gateway")
         status = await_ready(reports, host, port, lambda: _announce(checkout, port, created))
