@@ -367,10 +367,7 @@ async def test_a_model_that_was_put_away_is_loaded_outside_the_first_frame_clock
     with FakeOllama() as fake:
         async with bench(fake, timeouts=SHORT) as asking:
             await asking.ask()
-            gate = Gate()
-            fake.loaded, fake.load_s = False, 3600.0
-            fake.load_step = gated(gate, frames(end=last("load")))
-            fake.script(text("never"))
+            fake.loaded, fake.load_gate = False, Gate()
             asked = asyncio.ensure_future(asking.ask())
             await until(lambda: asking.stages[-1] == "loading_model")
             await fake.loading()
@@ -389,8 +386,7 @@ async def test_after_loading_the_first_frame_clock_begins_anew() -> None:
         async with bench(fake, timeouts=SHORT) as asking:
             await asking.model()
             gate, answer = Gate(), Gate()
-            fake.loaded = False
-            fake.load_step = gated(gate, frames(end=last("load")))
+            fake.loaded, fake.load_gate = False, gate
             fake.script(gated(answer, text("loaded")))
             asked = asyncio.ensure_future(asking.ask())
             await until(lambda: "loading_model" in asking.stages)
@@ -415,8 +411,12 @@ async def test_other_weights_under_the_same_name_are_probed_before_the_next_turn
         async with bench(fake) as asking:
             await asking.ask()
             fake.models[fake.model].digest = "ef" * 32
-            await asking.ask()
+            gate = Gate()
+            fake.script(gated(gate, text("new")))
+            asked = await waiting(asking, fake, 2)
             await until(lambda: asking.models._entries["test"].stale)
+            gate.open()
+            await asked
             assert (await asking.model()).digest == "ef" * 32
 
 

@@ -14,7 +14,7 @@ system message) in `summaries` (answered by `summary`), everything else than cha
 
 Steps: text thinking call calls frames raw status replay hang gated prefill. All may be changed while the server runs:
 `show` (answer of /api/show; `vocabulary` adds the arrays that verbose asks for), `digest`, `version`, `loaded`,
-`load_s`, `load_step`, `allocated` (window told by /api/ps), `missing` (paths answered 404), `key` (bearer token wanted),
+`load_s` or `load_gate` (how long a load takes), `load_step`, `allocated` (window told by /api/ps), `missing` (paths answered 404), `key` (bearer token wanted),
 `one_slot` (chats are answered one after the other). `add_model` adds further models beside the first one.
 
 A Gate holds a step until the test opens it; gates are safe to open from any thread.
@@ -314,6 +314,7 @@ class FakeOllama:
     digest: str = "ab" * 32
     key: str | None = None
     load_s: float = 0.0
+    load_gate: Gate | None = None
     load_step: Step | None = None
     allocated: int | None = None
     one_slot: bool = False
@@ -428,6 +429,8 @@ class FakeOllama:
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
+        for _ in range(8):  # whoever connected in the last moment is accepted before the server closes
+            await asyncio.sleep(0)
         server.close()
         for client in list(self._clients):
             client.cancel()
@@ -556,7 +559,7 @@ class FakeOllama:
         """A client that goes away during the load aborts it."""
         self.num_ctx = options.get("num_ctx", 0)
         if not model.loaded:
-            await answer.unless_gone(asyncio.sleep(self.load_s))
+            await answer.unless_gone(self.load_gate.wait() if self.load_gate else asyncio.sleep(self.load_s))
             model.loaded = True
 
     def _allocated(self) -> int:

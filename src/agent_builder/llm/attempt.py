@@ -73,8 +73,7 @@ class Attempt:
     async def run(self) -> tuple[Assembled, CheckedUsage]:
         call = self._models.prefill.opened(self._endpoint, self._wake)
         try:
-            async with beside(self._watch_memory()):
-                return await self._run(call)
+            return await self._run(call)
         finally:
             self._models.prefill.closed(self._endpoint, call)
 
@@ -89,20 +88,25 @@ class Attempt:
         self._waits.new_attempt()
         body = chat_body(task.model, task.rendered, warm_up=task.warm_up)
         self._exchange = exchange = await client.open_chat(task.model.profile, body)
-        try:
-            if task.call is not None:  # told while the provider is already at work
-                await self._outlet.emit(TransportAttemptStarted(call=task.call, attempt=self._number))
-            final = await self._read(FrameReader(exchange, task.model.profile.output_cap), call)
-        except BaseException as fault:
-            exchange.close()  # before anything else is awaited: the provider must see it at once
-            if isinstance(fault, asyncio.CancelledError) and not self.first_frame:
-                self._cancelled_in_silence()
-            raise
+        async with beside(self._watch_memory()):
+            final = await self._read_or_close(exchange, call)
         if final is None:
             exchange.close()
             return await self._finish("stop"), NO_USAGE
         client.release(exchange)
         return await self._checked(final)
+
+    async def _read_or_close(self, exchange: HttpExchange, call: OpenCall) -> Frame | None:
+        task = self._task
+        try:
+            if task.call is not None:  # told while the provider is already at work
+                await self._outlet.emit(TransportAttemptStarted(call=task.call, attempt=self._number))
+            return await self._read(FrameReader(exchange, task.model.profile.output_cap), call)
+        except BaseException as fault:
+            exchange.close()  # before anything else is awaited: the provider must see it at once
+            if isinstance(fault, asyncio.CancelledError) and not self.first_frame:
+                self._cancelled_in_silence()
+            raise
 
     async def _read(self, reader: FrameReader, call: OpenCall) -> Frame | None:
         """The final frame, or None when the repetition guard has ended the stream."""
@@ -238,7 +242,6 @@ class Attempt:
 async def beside(work: Awaitable[None]) -> AsyncIterator[None]:
     """Begins `work`, does it beside the block and ends it with the block; a fault of it is raised there."""
     task = asyncio.ensure_future(work)
-    await asyncio.sleep(0)
     try:
         yield
     finally:

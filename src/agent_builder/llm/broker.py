@@ -22,6 +22,7 @@ from agent_builder.protocol.errors import (
     RunDeadline,
     RunError,
 )
+from agent_builder.protocol.events import RunStage
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.ports import Clock, Emit
 from agent_builder.protocol.request import RenderedRequest
@@ -75,6 +76,10 @@ class ModelBroker:
                 return await self._admit(request, outlet)
         except TimeoutError:
             raise RunDeadline from None
+
+    async def until_first_load(self, model_id: str | None, emit: Emit) -> None:
+        """Waits in stage loading_model while the default model is loaded for the first time."""
+        await self._models.until_first_load(model_id, lambda: emit(RunStage(stage="loading_model")))
 
     def estimate(self, model: QualifiedModel, rendered: RenderedRequest) -> Estimate:
         """How much of this request the server has probably still to read, and how long that takes."""

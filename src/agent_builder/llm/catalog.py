@@ -60,19 +60,32 @@ def _read_trusted(path: Path) -> tuple[bytes, str | None]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise CatalogError(path.name, 0, f"cannot be opened ({error.strerror})") from None
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise CatalogError(path.name, 0, "is not a regular file")
-        if found.st_uid != os.geteuid():
-            raise CatalogError(path.name, 0, "does not belong to the user who starts Agent Builder")
-        if found.st_mode & stat.S_IWOTH:
-            raise CatalogError(path.name, 0, "can be written by everyone: check it, then chmod 600")
-        data = file.read(CATALOG_BYTES + 1)
-        notice = _tighten(path, descriptor, found.st_mode)
+    try:
+        mode = _trusted_mode(path, os.fstat(descriptor))
+        data = _read(descriptor)
+        notice = _tighten(path, descriptor, mode)
+    finally:
+        os.close(descriptor)
     if len(data) > CATALOG_BYTES:
         raise CatalogError(path.name, 0, f"has more than {CATALOG_BYTES} bytes")
     return data, notice
+
+
+def _trusted_mode(path: Path, found: os.stat_result) -> int:
+    if not stat.S_ISREG(found.st_mode):
+        raise CatalogError(path.name, 0, "is not a regular file")
+    if found.st_uid != os.geteuid():
+        raise CatalogError(path.name, 0, "does not belong to the user who starts Agent Builder")
+    if found.st_mode & stat.S_IWOTH:
+        raise CatalogError(path.name, 0, "can be written by everyone: check it, then chmod 600")
+    return found.st_mode
+
+
+def _read(descriptor: int) -> bytes:
+    data = b""
+    while len(data) <= CATALOG_BYTES and (part := os.read(descriptor, CATALOG_BYTES + 1 - len(data))):
+        data += part
+    return data
 
 
 def _tighten(path: Path, descriptor: int, mode: int) -> str | None:

@@ -64,6 +64,7 @@ class Models:
         self.prefill = Prefill(clock)
         self.default_id = catalog.default
         self.state: State = "loading"
+        self._first_load = asyncio.Event()  # the default model's, however it ended
         self.streams = StreamLimit(clock, max(STREAMS, *(profile.streams for profile in catalog.models)))
         self._clock = clock
         self._entries = {profile.model_id: _Entry(profile) for profile in catalog.models}
@@ -154,6 +155,18 @@ class Models:
             await on_wait()
             await loading.wait()
 
+    async def until_first_load(self, model_id: str | None, on_wait: Callable[[], Awaitable[None]]) -> None:
+        """Returns at once unless this is the default model and its load at start is not over: that has a clock of its own,
+        which no Run pays for."""
+        if model_id in (None, self.default_id) and not self._first_load.is_set():
+            await on_wait()
+            await self._first_load.wait()
+
+    def could_not_load(self, reason: str) -> None:
+        """The load at start could not be tried; a Turn may still work."""
+        self._entries[self.default_id].reason, self.state = reason, "degraded"
+        self._first_load.set()
+
     async def reload(self, model: QualifiedModel) -> None:
         """Waits for a model that its server had to put away. Raises what the client raises."""
         self.prefill.forget_model(model)
@@ -197,6 +210,7 @@ class Models:
             entry.reason = error.message
         if model.model_id == self.default_id:
             self.state = "degraded" if entry.reason or entry.disabled else "ready"
+            self._first_load.set()
 
     async def _check_loaded(self, entry: _Entry, model: QualifiedModel) -> None:
         try:

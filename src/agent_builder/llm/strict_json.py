@@ -10,7 +10,7 @@ class NotJson(ValueError):
 def parse_json(text: str) -> object:
     """Raises NotJson."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return _PLAIN.decode(text)
     except (ValueError, RecursionError) as error:
         raise NotJson(str(type(error).__name__)) from error
 
@@ -18,7 +18,7 @@ def parse_json(text: str) -> object:
 def parse_json_once(text: str) -> object:
     """The same, and an object with one key twice is refused too. Slower: for what names and calls tools."""
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique)
+        return _UNIQUE.decode(text)
     except (ValueError, RecursionError) as error:
         raise NotJson(str(type(error).__name__)) from error
 
@@ -32,3 +32,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(made) != len(pairs):
         raise ValueError("a key stands twice")
     return made
+
+
+_PLAIN = json.JSONDecoder(parse_constant=_no_constant)
+_UNIQUE = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unique)

@@ -71,7 +71,6 @@ REPETITION_TOTAL_BYTES = 512  # bytes: all copies together, at least
 REPETITION_CHECK_BYTES = 64  # bytes: newly accepted between two looks
 TOKENIZERS_LOADED = 2  # tokenizers: kept in memory
 TOKENIZER_INLINE_BYTES = 8 * 1024  # bytes: counted on the event loop; more goes to a thread
-WARM_UP_TOKENS = 1500  # tokens: largest prefix warmed when another Agent's Conversation is opened
 CORRECTION_BYTES = 2048  # bytes: the trusted message after a malformed call
 TOKENS_MAX = 1 << 31  # tokens: highest count believed of a provider
 PROVIDER_HEAD_BYTES = 32 * 1024  # bytes: status line and headers of a provider's answer
