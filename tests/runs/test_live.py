@@ -76,6 +76,13 @@ async def test_oldest_deltas_are_merged_and_nothing_is_lost() -> None:
     assert covered == list(range(1, total + 2))
 
 
+async def test_the_bound_holds_where_only_the_newer_half_has_deltas_to_merge() -> None:
+    record = LiveRuns().open(identity())
+    for seq in range(1, 2 * LIVE_EVENTS):
+        say(record, seq, AssistantDelta(text="x") if seq % 100 > 40 else RunStage(stage="tool"))
+        assert len(record.after(0)) <= LIVE_EVENTS
+
+
 async def test_durable_events_survive_merging() -> None:
     record = LiveRuns().open(identity())
     kept = []

@@ -1,19 +1,24 @@
 """The test build of the Gateway process: the real program with a movable clock and failpoints, driven over stdin.
 
 Each line of stdin is one JSON object: {"advance": seconds} moves the clock, {"kill_at_commit": n, "when": "before"|"after"}
-ends the process with SIGKILL at the n-th next transaction. Every command is answered by one line on stdout; the first line
-says that the port is open: {"port": n}. Transactions are counted and named on request: {"commits": true}.
+ends the process with SIGKILL at the n-th next transaction, {"fail_at_commit": n} makes that one fail, {"full": true} refuses
+every terminal's transaction as a full disk would until {"full": false}. Every command is answered by one line on stdout; the
+first line says that the port is open: {"port": n}. Transactions are counted and named on request: {"commits": true}.
+In the environment KILL_AT_COMMIT does the same during the start ("before"), and SEND_BUFFER gives the connections a send
+buffer of that many bytes, as a slow network has.
 """
 
 import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from agent_builder.__main__ import serve
+from agent_builder import __main__ as program
+from agent_builder.protocol.errors import StorageFull
 from agent_builder.settings import read_settings
 from agent_builder.storage.database import Database
 from tests.support.clock import MovableClock
@@ -24,8 +29,10 @@ class Failpoints:
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self.left = 0
+        self.left = int(os.environ.get("KILL_AT_COMMIT", "0"))
         self.when = "before"
+        self.failing = 0
+        self.full = False
         self._run = Database.run
 
     def install(self) -> None:
@@ -34,6 +41,7 @@ class Failpoints:
 
         async def run(database: Database, fn: Callable[..., Any], *, terminal: bool = False) -> Any:
             failpoints.names.append(fn.__qualname__)
+            failpoints.refuse(terminal)
             last = failpoints.left == 1
             failpoints.left = max(0, failpoints.left - 1)
             if last and failpoints.when == "before":
@@ -45,11 +53,25 @@ class Failpoints:
 
         Database.run = run  # type: ignore[method-assign]
 
+    def refuse(self, terminal: bool) -> None:
+        if self.full and terminal:
+            raise StorageFull
+        self.failing -= 1
+        if self.failing == 0:
+            raise RuntimeError("a fault of the test")
+
+    def obey(self, command: dict[str, Any]) -> None:
+        if "kill_at_commit" in command:
+            self.left, self.when = command["kill_at_commit"], command["when"]
+        self.failing = command.get("fail_at_commit", self.failing)
+        self.full = command.get("full", self.full)
+
 
 async def main() -> int:
     clock, failpoints = MovableClock(), Failpoints()
     failpoints.install()
     settings = read_settings(os.environ)
+    program._bind = small_buffers(program._bind)
 
     listening: list[asyncio.Task[None]] = []
 
@@ -64,14 +86,23 @@ async def main() -> int:
             command = json.loads(line)
             if "advance" in command:
                 clock.advance(command["advance"])
-            if "kill_at_commit" in command:
-                failpoints.left, failpoints.when = command["kill_at_commit"], command["when"]
+            failpoints.obey(command)
             say({"commits": failpoints.names} if "commits" in command else {"done": True})
 
-    status = await serve(settings, clock=clock, opened=opened)
+    status = await program.serve(settings, clock=clock, opened=opened)
     for task in listening:
         task.cancel()
     return status
+
+
+def small_buffers(bind: Callable[[str, int], socket.socket]) -> Callable[[str, int], socket.socket]:
+    def bound(host: str, port: int) -> socket.socket:
+        listener = bind(host, port)
+        if "SEND_BUFFER" in os.environ:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, int(os.environ["SEND_BUFFER"]))
+        return listener
+
+    return bound
 
 
 def say(answer: dict[str, object]) -> None:

@@ -37,8 +37,9 @@ class LiveRecord:
             self._events.append(event)
             self._bytes += _size(event)
             self.ended = self.ended or event.terminal
-        if len(self._events) > LIVE_EVENTS or self._bytes > LIVE_BYTES:
-            self._merge_oldest()
+        for oldest in (len(self._events) // 2, len(self._events)):  # in halves, so that the cost is spread over many appends
+            if len(self._events) > LIVE_EVENTS or self._bytes > LIVE_BYTES:
+                self._merge(oldest)
         self._wake()
 
     def tell(self, control: Control) -> None:
@@ -78,16 +79,15 @@ class LiveRecord:
         for subscription in self._subscriptions:
             subscription.wake()
 
-    def _merge_oldest(self) -> None:
-        """Merges runs of adjacent deltas in the older half, so that the cost is spread over many appends."""
-        half = len(self._events) // 2
+    def _merge(self, oldest: int) -> None:
+        """Merges adjacent deltas among that many of the oldest events."""
         merged: list[Event] = []
-        for event in self._events[:half]:
+        for event in self._events[:oldest]:
             if merged and _mergeable(merged[-1], event):
                 merged[-1] = _merge(merged[-1], event)
             else:
                 merged.append(event)
-        self._events[:half] = merged
+        self._events[:oldest] = merged
         self._bytes = sum(map(_size, self._events))
 
 

@@ -19,17 +19,18 @@ from agent_builder.runs.sequencer import Sequencer
 _WORKER_FRAMES_AT_ONCE = CONTENT_FRAMES // 8
 _WORKER_MERGE_CHARS = 2 * VISIBLE_TEXT_BYTES // CONTENT_FRAMES
 _STEP = EPHEMERAL_BETWEEN_DURABLE // 8
+_LAST = 4  # ephemeral seqs left for the flush that ends a call, and for stages
+_Delta = type[AssistantDelta] | type[ThinkingDelta]
 
 
 class PageDeltas:
-    """Turns pieces of text into delta events. The first ones go out at once; then they are merged, and ever more so the
-    more ephemeral seqs have passed, so that no call however long runs out of them."""
+    """Turns pieces of text into delta events. The first ones go out at once; then they are merged, thinking and text each for
+    itself, and ever more so the more ephemeral seqs have passed, so that no call however long runs out of them."""
 
     def __init__(self, sequencer: Sequencer, clock: Clock) -> None:
         self._sequencer = sequencer
         self._clock = clock
-        self._kind: type[AssistantDelta] | type[ThinkingDelta] = AssistantDelta
-        self._held: list[str] = []
+        self._held: dict[_Delta, list[str]] = {}
         self._held_chars = 0
         self._sent = 0
         self._last = clock.monotonic()
@@ -52,17 +53,14 @@ class PageDeltas:
     async def flush(self) -> None:
         self._waiting.clear()
         if self._held:
-            payload: Payload = self._kind(text="".join(self._held))
-            self._held, self._held_chars = [], 0
+            payloads: list[Payload] = [kind(text="".join(pieces)) for kind, pieces in self._held.items()]
+            self._held, self._held_chars = {}, 0
             self._sent += 1
             self._last = self._clock.monotonic()
-            await self._sequencer.emit(payload)
+            await self._sequencer.emit(*payloads)
 
-    async def _add(self, kind: type[AssistantDelta] | type[ThinkingDelta], piece: str) -> None:
-        if kind is not self._kind:
-            await self.flush()
-            self._kind = kind
-        self._held.append(piece)
+    async def _add(self, kind: _Delta, piece: str) -> None:
+        self._held.setdefault(kind, []).append(piece)
         self._held_chars += len(piece)
         if self._due():
             await self.flush()
@@ -73,7 +71,7 @@ class PageDeltas:
         if self._sent < PAGE_FRAMES_AT_ONCE:
             return True
         used = self._sequencer.since_durable
-        if used >= EPHEMERAL_BETWEEN_DURABLE - 2:
+        if used >= EPHEMERAL_BETWEEN_DURABLE - _LAST:
             return False
         interval_ms = PAGE_MERGE_MS * (1 << (used // _STEP))
         waited_ms = (self._clock.monotonic() - self._last) * 1000

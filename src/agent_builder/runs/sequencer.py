@@ -101,7 +101,8 @@ class Sequencer:
         if not events:
             return
         self._seq = events[-1].seq
-        self._since_durable = 0 if any(e.durability == "durable" for e in events) else self._since_durable + len(events)
+        for event in events:
+            self._since_durable = 0 if event.durability == "durable" else self._since_durable + 1
         self._ended = any(event.terminal for event in events)
         for event in events:
             if event.type == RunStage.type:
