@@ -75,6 +75,7 @@ def _models(checkout: Path, modes: list[str], model_file: Path | None) -> list[M
 
 def _serve(checkout: Path, models: list[Model], port: int) -> int:
     _end_with_parent()
+    _prepare_openmp()
     server = ModelServer(port, _key(checkout / KEY_FILE), models)
     write_catalog(checkout / ".runtime/local-model/models.toml", models, server.server_port, KEY_FILE)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
@@ -82,6 +83,16 @@ def _serve(checkout: Path, models: list[Model], port: int) -> int:
     print(json.dumps({"listening": server.server_port}), flush=True)
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     os._exit(0)  # an answer may be in the middle of llama.cpp; nothing here has to be written or closed
+
+
+def _prepare_openmp() -> None:
+    """llama.cpp computes with OpenMP from the machine's libgomp. Its threads must not spin while they wait: beside another
+    busy process that costs most of the speed. Raises FetchFailed when the library is missing."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when the library is loaded
+    try:
+        ctypes.CDLL("libgomp.so.1")
+    except OSError as error:
+        raise FetchFailed("libgomp.so.1 is missing: install it (Debian: apt-get install libgomp1)") from error
 
 
 def _key(path: Path) -> str:
