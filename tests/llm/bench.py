@@ -31,13 +31,13 @@ def profile(fake: FakeOllama, **changes: Any) -> ModelProfile:
 
 def rendered(*messages: str, tools: Sequence[ToolSpec] = (), system: str = "Be brief.", exact: bool = False) -> RenderedRequest:
     """A request that counts one token per four characters; messages alternate between user and assistant."""
-    texts = [{"role": "system", "content": system}]
+    texts: list[dict[str, object]] = [{"role": "system", "content": system}]
     texts += [{"role": "user" if index % 2 == 0 else "assistant", "content": text} for index, text in enumerate(messages)]
     schemas = tuple(spec.provider_schema() for spec in tools)
-    sizes = (len(json.dumps(schemas)) // 4 if schemas else 0, *(len(text["content"]) // 4 + 1 for text in texts))
+    sizes = (len(json.dumps(schemas)) // 4 if schemas else 0, *(len(str(text["content"])) // 4 + 1 for text in texts))
     return RenderedRequest(
         messages=tuple(texts), tools=schemas, admission_tokens=sum(sizes) + 16 * len(texts) + 256, text_tokens=sum(sizes),
-        message_bytes=sum(len(text["content"].encode()) for text in texts), counter="gguf-bpe-v1" if exact else "utf8-bytes-upper-bound-v1",
+        message_bytes=sum(len(str(text["content"]).encode()) for text in texts), counter="gguf-bpe-v1" if exact else "utf8-bytes-upper-bound-v1",
         exact=exact, digest=digest_of([texts, schemas]), prefix_digests=(digest_of(schemas), *map(digest_of, texts)), prefix_tokens=sizes,
     )
 

@@ -27,7 +27,7 @@ from tests.support.fake_ollama import (
     thinking,
 )
 
-A_TXT = {"path": "a.txt"}
+A_TXT: dict[str, object] = {"path": "a.txt"}
 FENCED = '```json\n{"name": "file_read_text", "arguments": {"path": "a.txt"}}\n```'
 
 

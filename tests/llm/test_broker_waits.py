@@ -20,7 +20,7 @@ from agent_builder.protocol.events import RunStage
 from agent_builder.protocol.limits import CANCELLED_PROMPT_S, CIRCUIT_OPEN_S
 from agent_builder.protocol.model_profile import Timeouts
 from tests.llm.bench import READ, Bench, bench, rendered
-from tests.support.fake_ollama import FakeOllama, Gate, begun, call, frames, gated, hang, last, prefill, text
+from tests.support.fake_ollama import FakeOllama, Gate, begun, call, gated, hang, last, prefill, text
 
 SHORT = Timeouts(first_frame_s=60, idle_s=20, silent_call_s=20, call_s=200, queue_s=30)
 

@@ -113,7 +113,7 @@ async def test_the_start_sentence_says_what_was_tried_and_what_to_do() -> None:
             await asking.models.qualify_default()
 
 
-async def test_a_server_that_does_not_answer_small_questions_fails_in_time() -> None:
+async def test_a_server_that_does_not_answer_small_questions_fails_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeOllama() as fake:
         async with bench(fake) as asking:
             gate = Gate()
@@ -122,7 +122,7 @@ async def test_a_server_that_does_not_answer_small_questions_fails_in_time() -> 
                 fake._note(fake.questions, ("POST", "/api/show"))
                 await answer.unless_gone(gate.wait())
 
-            fake._show = silent  # type: ignore[method-assign]
+            monkeypatch.setattr(fake, "_show", silent)
             asked = asyncio.ensure_future(asking.model())
             await fake.questioned("/api/show")
             asking.clock.advance(METADATA_S)

@@ -23,7 +23,7 @@ from tests.llm.bench import READ, STAT, bench, profile
 from tests.support.clock import MovableClock
 from tests.support.fake_ollama import RECORDINGS, FakeOllama, replay, status
 
-NOTES = {"path": "notes.md"}
+NOTES: dict[str, object] = {"path": "notes.md"}
 
 ANSWERS: dict[str, tuple[str, str, int, int]] = {  # reason, beginning of the text, tokens in and out
     "chat": ("stop", "Hello", 25, 10),

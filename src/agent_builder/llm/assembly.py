@@ -14,6 +14,8 @@ from agent_builder.protocol.toolspec import ToolSpec
 
 MAX_OUTPUT_MARKER = "[回答达到输出上限，已被截断。]"
 
+_THINKING_HELP = "The model spent its whole output on thinking. Set think = false for it in the model catalog, or give it a larger output_cap."
+
 Reason = Literal["stop", "max_output", "repetition_truncated"]
 
 
@@ -108,7 +110,7 @@ class AnswerAssembly:
     def _require_text(self) -> None:
         if any(piece.strip() for piece in self._shown):
             return
-        raise ModelThinkingExhausted if self._thought else ModelEmptyAnswer
+        raise ModelThinkingExhausted(_THINKING_HELP) if self._thought else ModelEmptyAnswer()
 
     def _think(self, thinking: str) -> None:
         self._thought = True

@@ -180,8 +180,10 @@ class Models:
 
     def answered(self, model_id: str) -> None:
         """A first frame arrived."""
+        entry = self._entries[model_id]
         self.circuits.succeeded(model_id)
-        if model_id == self.default_id and self.state == "degraded" and self._entries[model_id].disabled is None:
+        entry.reason = None
+        if model_id == self.default_id and self.state == "degraded" and entry.disabled is None:
             self.state = "ready"
 
     def fixed_prefix(self, rendered: RenderedRequest, model_id: str) -> int:
@@ -200,6 +202,7 @@ class Models:
         try:
             async with self.streams.stream(model.model_id, model.profile.streams, LOAD_S):
                 usage = await Load(self.client, self.prefill, self._clock).with_prefix(model, warm_up)
+            entry.reason = None
             await self._check_loaded(entry, model)
             if usage.complete and self.reports_cached(model.model_id):
                 entry.prefix = warm_up.prefix_digests[:2], usage.input

@@ -152,11 +152,14 @@ class Tokenizers:
         """The vocabulary's digest and its counter, built in a thread where needed. `weights`: the provider's digest of the
         model; `ask` gets its verbose description, megabytes, only where the cache does not have it. Raises NoExactCounts."""
         digest, made = await asyncio.to_thread(self._cached, weights)
-        if digest not in self._loaded:
-            if made is None:
-                info = (await ask()).get("model_info")
-                words = await asyncio.to_thread(vocabulary, info if isinstance(info, dict) else {})
-                digest, made = words.digest, await asyncio.to_thread(self._build, weights, words)
+        if not digest:
+            info = (await ask()).get("model_info")
+            words = await asyncio.to_thread(vocabulary, info if isinstance(info, dict) else {})
+            digest = words.digest
+            if digest not in self._loaded:
+                made = await asyncio.to_thread(self._build, words)
+            await asyncio.to_thread(self._note(weights).write_text, digest, "ascii")
+        if made is not None:
             exact = ExactCounter(made)
             counter = TokenCounter(EXACT, exact.count, MESSAGE_TEMPLATE_TOKENS, BYTES_TEMPLATE_RESERVE, exact=True)
             self._loaded[digest] = exact, counter
@@ -187,14 +190,13 @@ class Tokenizers:
         except Exception:  # noqa: BLE001 -- the library raises plain Exception for a missing or damaged file; it is made anew
             return "", None
 
-    def _build(self, weights: str, words: Vocabulary) -> Tokenizer:
+    def _build(self, words: Vocabulary) -> Tokenizer:
         made = build(words)
         self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._cache / f"tokenizer-{words.digest}.json"
         fresh = path.with_suffix(".new")
         made.save(str(fresh), pretty=False)
         fresh.replace(path)
-        self._note(weights).write_text(words.digest, "ascii")
         return made
 
     def _note(self, weights: str) -> Path:
