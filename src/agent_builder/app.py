@@ -168,10 +168,15 @@ async def _qualify_sandbox(scratch: Path) -> None:
 
 async def _load_model(shared: SharedParts, registry: AgentRegistry) -> None:
     """Loads the default model with the prefix that the default Agent's Turns begin with, then parks a Worker."""
-    runtime = await registry.runtime(SYSTEM_AGENT_ID)
-    model = await shared.models.qualified(None)
-    counter = await shared.models.counter(model)
-    await shared.models.load(model, await warm_up_request(runtime.workspace, model, counter, shared.clock))
+    try:
+        runtime = await registry.runtime(SYSTEM_AGENT_ID)
+        model = await shared.models.qualified(None)
+        counter = await shared.models.counter(model)
+        await shared.models.load(model, await warm_up_request(runtime.workspace, model, counter, shared.clock))
+    except AgentBuilderError as error:
+        log.warning("the model is not loaded: %s", error.message)
+        shared.models.could_not_load(error.message)
+        return
     shared.workers.park(runtime.worker_env, shared.checkout.spares(SYSTEM_AGENT_ID))
 
 

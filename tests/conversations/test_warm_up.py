@@ -7,7 +7,7 @@ import pytest
 
 from agent_builder.context.compiler import render_call
 from agent_builder.context.estimate import BYTES_COUNTER
-from agent_builder.conversations.warm_up import is_worth_warming, prefix_request, warm_up_request, window_fault
+from agent_builder.conversations.warm_up import prefix_request, warm_up_request, window_fault
 from tests.support.conversing import conversing
 from tests.support.fake_ollama import FakeOllama
 from tests.support.plans import EXACT_COUNTER, TODAY, a_model
@@ -36,15 +36,6 @@ async def test_instructions_that_cannot_be_used_do_not_prevent_a_warm_up(tmp_pat
         assert "iiii" not in warmed.messages[0]["content"]
         file.chmod(0o666)
         assert await warm_up_request(talk.workspace, model, counter, talk.clock) == warmed
-
-
-def test_only_a_small_prefix_is_warmed_beside_other_work():
-    small = prefix_request(a_model(), EXACT_COUNTER, None, TODAY)
-    assert small.text_tokens <= 1500
-    assert is_worth_warming(small)
-    large = prefix_request(a_model(32768), EXACT_COUNTER, "word " * 1000, TODAY)
-    assert large.text_tokens > 1500
-    assert not is_worth_warming(large)
 
 
 @pytest.mark.parametrize(("window", "counter", "tools"), [(8192, BYTES_COUNTER, True), (4096, EXACT_COUNTER, True), (8192, BYTES_COUNTER, False)])

@@ -81,8 +81,7 @@ class Carriers:
         """The active Run first, so that a cancel costs no look into the database."""
         run = self.active.get(command.run_id)
         if run is not None and run.identity.agent_id == command.agent_id:
-            run.cancel()
-            return "accepted"
+            return "accepted" if run.cancel() else "stale"
         runtime = await self._runtime(command.agent_id)
         if await runtime.database.read(lambda conn: get_turn_by_run(conn, command.run_id)) is None:
             raise NotFound

@@ -80,9 +80,8 @@ async def permissions(scene: SlashScene, _: str | None) -> SlashOutcome:
 async def cancel(scene: SlashScene, run_id: str | None) -> SlashOutcome:
     wanted = run_id or scene.conversation.running_run_id
     run = scene.active.get(wanted) if wanted else None
-    if run is None or run.identity.agent_id != scene.agent.agent_id:
+    if run is None or run.identity.agent_id != scene.agent.agent_id or not run.cancel():
         return SlashOutcome("There is no active Run to cancel.")
-    run.cancel()
     return SlashOutcome(f"Run {wanted} is asked to stop.")
 
 

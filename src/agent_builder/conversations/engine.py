@@ -83,8 +83,7 @@ class QueryEngine:
         run = self._parts.active.of_conversation(self.conversation_id)
         if run is None or run.turn.operation_id != operation_id:
             return "stale"
-        run.cancel()
-        return "accepted"
+        return "accepted" if run.cancel() else "stale"
 
     def retire(self, reason: type[AgentBuilderError] = NotFound) -> None:
         """After the Conversation is deleted, or its Agent is fenced: a handle that is still held raises `reason`."""

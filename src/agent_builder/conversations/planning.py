@@ -66,12 +66,6 @@ class Planning:
         scope = calibration_scope(model, toolset, counter)
         return await self._database.read(lambda conn: _view(conn, conversation_id, scope, counter.exact))
 
-    async def wants_compaction(self, turn_id: str) -> bool:
-        """Whether the Turn was sent with the wish to compact the Conversation."""
-        return await self._database.read(
-            lambda conn: bool(conn.execute("SELECT compact FROM turns WHERE turn_id = ?", (turn_id,)).fetchone()[0])
-        )
-
     async def inputs(
         self, view: View, model: QualifiedModel, toolset: EffectiveToolSet, user_text: str,
         attachments: tuple[Attachment, ...] = (), *, compact: bool = False,

@@ -1,30 +1,25 @@
 """Recovery of one Agent's Conversations: nothing of a dead process is shown as running, and every Run has one end.
 
-For each Turn left unfinished, in the transaction that ends it: what was still open in its journal is closed (an approval
+For each Turn left unfinished, in the transaction that ends it: what was still open in its journal is ended (an approval
 nobody can decide any more is stale; a tool call without a result gets one that says so), then `run.interrupted` follows.
 This also writes the end of a Run whose terminal could not be written while the disk was full. An interrupted Turn has no
 bundle, so its dangling calls never reach a model; a completed Turn's bundle holds a result for every call by its type.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from agent_builder.protocol.events import (
-    Event,
-    Payload,
-    PermissionResolved,
-    RunIdentity,
-    RunInterrupted,
-    ToolCallFinished,
-    make_event,
-)
+from agent_builder.protocol.events import Event, RunIdentity, RunInterrupted, make_event
 from agent_builder.protocol.limits import RECOVERY_SEQ_STEP, REPLAY_PAGE
 from agent_builder.protocol.messages import Usage
 from agent_builder.protocol.ports import Clock
+from agent_builder.runs.open_ends import OpenEnds
 from agent_builder.storage.database import Database
 from agent_builder.storage.journal import append_events, last_seq, read_events
 from agent_builder.storage.turns import TurnEnd, TurnRow, finish_turn, unfinished_turns
+
+INTERRUPTED = "interrupted"
 
 
 async def recover(database: Database, clock: Clock, agent_id: str) -> list[str]:
@@ -49,7 +44,7 @@ def _interrupt(conn: sqlite3.Connection, turn: TurnRow, agent_id: str, now: date
     identity = RunIdentity(
         agent_id=agent_id, conversation_id=turn.conversation_id, turn_id=turn.turn_id, run_id=turn.run_id
     )
-    for payload in (*_still_open(events), RunInterrupted(usage=usage)):
+    for payload in (*OpenEnds(events).closed(INTERRUPTED), RunInterrupted(usage=usage)):
         seq = last_seq(conn, turn.run_id) + RECOVERY_SEQ_STEP
         append_events(conn, [make_event(identity, seq, now, payload)])
     finish_turn(conn, TurnEnd(
@@ -62,25 +57,6 @@ def _journal(conn: sqlite3.Connection, run_id: str) -> list[Event]:
     while page := read_events(conn, run_id, events[-1].seq if events else 0, REPLAY_PAGE):
         events += page
     return events
-
-
-def _still_open(events: Sequence[Event]) -> Iterator[Payload]:
-    decided = _values(events, "permission.resolved", "permission_id")
-    for permission_id in _values(events, "permission.requested", "permission_id"):
-        if permission_id not in decided:
-            yield PermissionResolved(permission_id=permission_id, decision="stale")
-    started, finished = (_values(events, f"tool.call.{what}", "call_id") for what in ("started", "finished"))
-    tools = {str(event.payload["call_id"]): str(event.payload["tool_id"]) for event in events if event.type == "tool.call.proposed"}
-    for call_id, tool_id in tools.items():
-        if call_id not in finished:
-            outcome = "outcome_unknown" if call_id in started else "failed"
-            yield ToolCallFinished.model_validate(
-                {"call_id": call_id, "tool_id": tool_id, "outcome": outcome, "code": "interrupted", "receipt": {}}
-            )
-
-
-def _values(events: Sequence[Event], kind: str, field: str) -> list[str]:
-    return [str(event.payload[field]) for event in events if event.type == kind]
 
 
 def _usage(events: Sequence[Event]) -> Usage:

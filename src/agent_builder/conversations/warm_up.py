@@ -11,7 +11,7 @@ from agent_builder.context.compiler import compile_plan, render_call
 from agent_builder.context.inputs import PlanInputs
 from agent_builder.conversations.planning import offered_tools
 from agent_builder.protocol.errors import InstructionsRefused, ModelContextLimit
-from agent_builder.protocol.limits import QUALIFICATION_MESSAGE_BYTES, WARM_UP_TOKENS
+from agent_builder.protocol.limits import QUALIFICATION_MESSAGE_BYTES
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import RenderedRequest, TokenCounter
@@ -34,11 +34,6 @@ def prefix_request(model: QualifiedModel, counter: TokenCounter, instructions: s
     """Raises InstructionsRefused, ModelContextLimit."""
     inputs = PlanInputs(model=model, toolset=offered_tools(model), today=today, user_text=WARM_UP_MESSAGE, instructions=instructions)
     return render_call(compile_plan(inputs, counter), (), with_tools=True, finalize=False, counter=counter)
-
-
-def is_worth_warming(rendered: RenderedRequest) -> bool:
-    """Whether a prefix is small enough to be warmed when another Agent's Conversation is opened."""
-    return rendered.text_tokens <= WARM_UP_TOKENS
 
 
 def window_fault(model: QualifiedModel, counter: TokenCounter) -> str | None:

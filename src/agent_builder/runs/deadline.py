@@ -13,10 +13,14 @@ class RunClock:
 
     def __init__(self, clock: Clock, budgets: Budgets) -> None:
         self._clock = clock
-        self._started = clock.monotonic()
-        self._deadline = self._started + budgets.run_s
+        self._run_s = budgets.run_s
+        self._deadline = clock.monotonic() + budgets.run_s
         self._approval_left = budgets.approval_s
         self._waiting_since: float | None = None
+
+    def restart(self) -> None:
+        """What has passed so far was not the Run's: it waited for its model to be loaded."""
+        self._deadline = self._clock.monotonic() + self._run_s
 
     @property
     def deadline(self) -> float:

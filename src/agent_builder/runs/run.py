@@ -6,7 +6,7 @@ This is one of the four borders that catch errors: whatever goes wrong becomes `
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -132,13 +132,14 @@ class Run:
     def was_cancelled(self) -> bool:
         return self._cancel_asked
 
-    def cancel(self) -> None:
-        """Asks for the end; the terminal event says when it is reached."""
+    def cancel(self) -> bool:
+        """Asks for the end; the terminal event says when it is reached. False when that has come already."""
         if self.state is RunState.ENDED:
-            return
+            return False
         self.state, self._cancel_asked = RunState.CANCELLING, True
         if self._play_task is not None:
             self._play_task.cancel()
+        return True
 
     async def execute(self) -> None:
         async with AsyncExitStack() as worker:
@@ -153,7 +154,7 @@ class Run:
     async def _outcome(self, worker: AsyncExitStack) -> Outcome:
         if self.was_cancelled():
             return Cancelled()
-        self._play_task = asyncio.create_task(guarded(self._play(worker), self._watch_deadline()))
+        self._play_task = asyncio.create_task(self._play(worker))
         try:
             return await self._play_task
         except asyncio.CancelledError:
@@ -172,7 +173,13 @@ class Run:
         raise RunDeadline
 
     async def _play(self, worker: AsyncExitStack) -> Completed:
+        """The Run's clock starts when its model has been loaded for the first time."""
         await self.emit(RunStage(stage="preparing"))
+        await self._parts.models.until_first_load(self.turn.model_id, self.emit)
+        self.run_clock.restart()
+        return await guarded(self._admitted(worker), self._watch_deadline())
+
+    async def _admitted(self, worker: AsyncExitStack) -> Completed:
         turn = await self._admit(self)
         await self._sequencer.commit([turn.started], lambda conn: admit_turn(conn, turn.turn.turn_id, turn.boundary))
         if not self.was_cancelled():
@@ -226,7 +233,8 @@ class Run:
 
     async def _write_terminal(self, outcome: Outcome) -> None:
         elapsed_ms = int((self._parts.clock.monotonic() - self._started) * 1000)
-        payloads = [*self._close_call(outcome), *self._terminal_payloads(outcome, elapsed_ms)]
+        reason = outcome.code if isinstance(outcome, RunError) else "cancelled"
+        payloads = [*self._sequencer.open.closed(reason, self._parts.clock.now()), *self._terminal_payloads(outcome, elapsed_ms)]
         end = self._turn_end(outcome, elapsed_ms)
 
         def also(conn: sqlite3.Connection) -> None:
@@ -238,13 +246,9 @@ class Run:
         self._record.tell(Control(kind="storage_full", run_id=self.identity.run_id))
         await self._parts.clock.sleep(TERMINAL_RETRY_S)
 
-    def _close_call(self, outcome: Outcome) -> Sequence[Payload]:
-        if self._rounds is None:
-            return []
-        return self._rounds.close_call(outcome.code if isinstance(outcome, RunError) else "cancelled")
-
     def _usage(self) -> Usage:
-        return Usage() if self._rounds is None else self._rounds.usage
+        used = Usage() if self._rounds is None else self._rounds.usage
+        return used.model_copy(update={"complete": False}) if self._sequencer.open.model_call else used
 
     def _terminal_payloads(self, outcome: Outcome, elapsed_ms: int) -> list[Payload]:
         match outcome:

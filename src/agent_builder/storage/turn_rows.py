@@ -23,7 +23,7 @@ class TurnError:
 @dataclass(frozen=True, slots=True)
 class TurnRow:
     """`state`: preparing, running, completed, failed, cancelled or interrupted. `attachments` of a row that was read have
-    no text: what the model saw of them is in the Turn's bundle."""
+    no text: what the model saw of them is in the Turn's bundle. `compact`: it was sent with the wish to compact."""
 
     turn_id: str
     run_id: str
@@ -40,6 +40,7 @@ class TurnRow:
     created_at: datetime
     finished_at: datetime | None
     client_request_id: str | None
+    compact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +75,19 @@ class TurnEnd:
 
 
 COLUMNS = """t.turn_id, t.run_id, t.operation_id, t.state, t.user_text, t.attachments, t.assistant_text, t.reason, t.error,
-    t.usage, t.model_id, t.created_at, t.finished_at, t.client_request_id"""
+    t.usage, t.model_id, t.created_at, t.finished_at, t.client_request_id, t.compact"""
 
 
 def read_turn(found: Sequence[Any], conversation_id: str) -> TurnRow:
     """`found` begins with COLUMNS."""
     (turn_id, run_id, operation_id, state, user_text, attachments, assistant_text, reason, error, usage, model_id,
-     created, finished, client_request_id) = found[:14]
+     created, finished, client_request_id, compact) = found[:15]
     return TurnRow(
         turn_id=turn_id, run_id=run_id, operation_id=operation_id, conversation_id=conversation_id, state=state,
         user_text=user_text, attachments=_read_attachments(attachments), assistant_text=assistant_text, reason=reason,
         error=None if error is None else TurnError(**json.loads(error)),
         usage=None if usage is None else Usage(**json.loads(usage)), model_id=model_id, created_at=from_micros(created),
-        finished_at=from_optional(finished), client_request_id=client_request_id,
+        finished_at=from_optional(finished), client_request_id=client_request_id, compact=bool(compact),
     )
 
 

@@ -80,7 +80,7 @@ def begin_turn(conn: sqlite3.Connection, new: NewTurn) -> TurnRow:
         turn_id=new.turn_id, run_id=new.run_id, operation_id=new.operation_id, conversation_id=new.conversation_id,
         state="preparing", user_text=new.user_text, attachments=new.attachments, assistant_text=None, reason=None,
         error=None, usage=None, model_id=new.model_id, created_at=new.now, finished_at=None,
-        client_request_id=new.client_request_id,
+        client_request_id=new.client_request_id, compact=new.compact,
     )
 
 
