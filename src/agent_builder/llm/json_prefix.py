@@ -14,6 +14,7 @@ ARGUMENT_KEYS = ("arguments", "parameters")
 _WHITE = " \t\n\r"
 _NUMBER_PREFIX = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.\d*)?(?:(?<=\d)[eE][+-]?\d*)?)?", re.ASCII)
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 _LITERALS = ("true", "false", "null")
 
 
@@ -49,6 +50,13 @@ class JsonPrefix:
     @property
     def closed(self) -> bool:
         return self._state is State.CLOSED
+
+    def skip(self, text: str, start: int) -> int:
+        """Where in `text` the plain characters of an open string end; `start` outside of strings. They need no feeding."""
+        if self._state is not State.STRING or (self._in_key and self._call_level):
+            return start
+        plain = _PLAIN.match(text, start)
+        return plain.end() if plain else start
 
     def feed(self, char: str) -> bool:
         state = self._state

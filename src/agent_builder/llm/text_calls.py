@@ -67,9 +67,14 @@ class HeldText:
         return self._release(), tuple(self._calls) if whole else ()
 
     def _may_become_calls(self, text: str) -> bool:
-        for char in text:
-            if not self._item.feed(char):
+        at = 0
+        while at < len(text):
+            if (plain := self._item.skip(text, at)) > at:
+                at = plain
+                continue
+            if not self._item.feed(text[at]):
                 return False
+            at += 1
             if self._item.source is not None:
                 call = written_call(self._item.source)
                 if call is None:
@@ -99,6 +104,12 @@ class _Item:
     @property
     def at_start(self) -> bool:
         return not self._opening and self._object is None
+
+    def skip(self, text: str, start: int) -> int:
+        """Takes in at once what no character of can rule a call out; gives the place behind it."""
+        stop = start if self._object is None or self._object.closed else self._object.skip(text, start)
+        self._text.append(text[start:stop])
+        return stop
 
     def feed(self, char: str) -> bool:
         if self._object is None:
