@@ -21,6 +21,7 @@ from agent_builder.capsule.instructions import restore_default
 from agent_builder.capsule.worker_env import verify_worker_env, write_worker_env
 from agent_builder.commands.bus import CommandBus
 from agent_builder.commands.carriers import command_bus
+from agent_builder.conversations.planning import window_fault
 from agent_builder.conversations.warm_up import warm_up_request
 from agent_builder.gateway.access_token import AccessToken, AccessTokenUnusable, read_access_token
 from agent_builder.gateway.answers import HealthAnswer, HealthModel, HealthSandbox
@@ -172,6 +173,7 @@ async def _load_model(shared: SharedParts, registry: AgentRegistry) -> None:
         runtime = await registry.runtime(SYSTEM_AGENT_ID)
         model = await shared.models.qualified(None)
         counter = await shared.models.counter(model)
+        shared.models.disable(model.model_id, window_fault(model, counter))
         await shared.models.load(model, await warm_up_request(runtime.workspace, model, counter, shared.clock))
     except AgentBuilderError as error:
         log.warning("the model is not loaded: %s", error.message)

@@ -7,10 +7,11 @@ import pytest
 
 from agent_builder.context.compiler import render_call
 from agent_builder.context.estimate import BYTES_COUNTER
-from agent_builder.conversations.warm_up import prefix_request, warm_up_request, window_fault
+from agent_builder.conversations.planning import window_fault
+from agent_builder.conversations.warm_up import warm_up_request
 from tests.support.conversing import conversing
 from tests.support.fake_ollama import FakeOllama
-from tests.support.plans import EXACT_COUNTER, TODAY, a_model
+from tests.support.plans import EXACT_COUNTER, a_model
 
 
 async def test_the_first_request_of_a_conversation_begins_with_the_warmed_prefix(tmp_path: Path, fake: FakeOllama):

@@ -102,8 +102,9 @@ class Gateway:
 
     # process ------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Returns when the model is ready; RuntimeError with the process's one line when it refuses to start."""
+    async def start(self, *, ready: bool = True) -> None:
+        """Returns when the port is open and, with `ready`, the model loaded; RuntimeError with the process's one line when
+        it refuses to start."""
         environment = {
             "PATH": os.environ["PATH"], "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}", "AGENT_BUILDER_ROOT": str(self.root),
             "AGENT_BUILDER_HOST": "127.0.0.1", "AGENT_BUILDER_PORT": str(self.port), "AGENT_BUILDER_MODEL_CATALOG": str(self.catalog),
@@ -119,7 +120,8 @@ class Gateway:
         if not line:
             await self.process.wait()
             raise RuntimeError(self.log_text().strip().splitlines()[-1])
-        await self.until_ready()
+        if ready:
+            await self.until_ready()
 
     def log_text(self) -> str:
         return (self.root / "gateway.log").read_text()

@@ -5,15 +5,18 @@ the model's counter, what earlier requests taught about sizes. Admission, previe
 import asyncio
 import sqlite3
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from agent_builder.capsule.git_status import git_status
 from agent_builder.capsule.instructions import read_instructions
+from agent_builder.context.compiler import compile_plan
 from agent_builder.context.estimate import Calibration, Sample, calibrate, calibration_scope
 from agent_builder.context.inputs import PlanInputs
 from agent_builder.context.toolset import EffectiveToolSet, resolve_toolset, toolset_of
 from agent_builder.llm.models import Models
-from agent_builder.protocol.limits import CALIBRATION_SAMPLES
+from agent_builder.protocol.errors import ModelContextLimit, ModelUnavailable
+from agent_builder.protocol.limits import CALIBRATION_SAMPLES, QUALIFICATION_MESSAGE_BYTES
 from agent_builder.protocol.messages import Attachment, CompletedTurnContext
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.ports import Clock
@@ -26,6 +29,7 @@ from agent_builder.storage.database import Database
 from agent_builder.storage.turns import bundles
 
 COMPACTED_THROUGH = "compacted_through"
+_SENTENCE = "An ordinary message of a few words. "
 SCOPE = "scope"
 
 
@@ -55,11 +59,19 @@ class Planning:
         self._workspace = workspace
         self._worker_env = worker_env
         self._clock = clock
+        self._large_enough: set[tuple[QualifiedModel, str]] = set()
 
     async def model(self, model_id: str | None) -> tuple[QualifiedModel, TokenCounter]:
-        """Raises RunError leaves when the model is not usable."""
+        """Raises RunError leaves when the model is not usable; one whose window is too small is taken out of use."""
         model = await self._models.qualified(model_id)
-        return model, await self._models.counter(model)
+        counter = await self._models.counter(model)
+        if (model, counter.name) not in self._large_enough:
+            fault = await asyncio.to_thread(window_fault, model, counter)
+            if fault is not None:
+                self._models.disable(model.model_id, fault)
+                raise ModelUnavailable(fault)
+            self._large_enough.add((model, counter.name))
+        return model, counter
 
     async def view(self, conversation_id: str, model: QualifiedModel, counter: TokenCounter, toolset: EffectiveToolSet) -> View:
         """Raises NotFound."""
@@ -96,3 +108,18 @@ def _view(conn: sqlite3.Connection, conversation_id: str, scope: str, exact: boo
         head=head_boundary(conn, conversation_id), scope=scope,
         calibration=calibrate([Sample(one.estimated, one.observed) for one in seen if one.exact == exact], exact=exact),
     )
+
+
+def window_fault(model: QualifiedModel, counter: TokenCounter) -> str | None:
+    """Why this model cannot be used: a message of QUALIFICATION_MESSAGE_BYTES with the whole toolset does not fit. None
+    when it does."""
+    message = (_SENTENCE * QUALIFICATION_MESSAGE_BYTES)[:QUALIFICATION_MESSAGE_BYTES]
+    inputs = PlanInputs(model=model, toolset=offered_tools(model), today=date.max, user_text=message)
+    try:
+        compile_plan(inputs, counter)
+    except ModelContextLimit as limit:
+        return (
+            f"a message of {QUALIFICATION_MESSAGE_BYTES} bytes with all tools needs {limit.details['needed']} tokens of "
+            f"{limit.details['allowed']} free ones; the window is too small"
+        )
+    return None

@@ -122,9 +122,9 @@ class Models:
     def public(self) -> list[PublicModel]:
         return [self._public(entry) for entry in self._entries.values()]
 
-    def disable(self, model_id: str, reason: str) -> None:
-        """Takes an entry out of use, with a sentence that is shown."""
-        self._entries[model_id].disabled = reason
+    def disable(self, model_id: str, reason: str | None) -> None:
+        """Takes an entry out of use, with a sentence that is shown; None leaves it as it is."""
+        self._entries[model_id].disabled = reason or self._entries[model_id].disabled
 
     def mark_stale(self, model_id: str) -> None:
         """The provider's model has changed or gone: it is probed again before its next Turn."""

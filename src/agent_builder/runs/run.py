@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from agent_builder.llm.broker import ModelAnswer, ModelBroker
-from agent_builder.protocol.errors import Internal, RunDeadline, RunError, WorkerProtocol
+from agent_builder.protocol.errors import AgentBuilderError, Internal, RunDeadline, WorkerProtocol
 from agent_builder.protocol.events import (
     AssistantMessage,
     Control,
@@ -99,7 +99,7 @@ class Cancelled:
     pass
 
 
-Outcome = Completed | Cancelled | RunError
+Outcome = Completed | Cancelled | AgentBuilderError
 
 
 class Run:
@@ -161,7 +161,7 @@ class Run:
             if not self.was_cancelled():
                 raise  # the Gateway itself is being torn down: recovery will write the terminal
             return Cancelled()
-        except RunError as error:
+        except AgentBuilderError as error:
             return error
         except Exception:
             incident = new_id()[:8]
@@ -233,7 +233,7 @@ class Run:
 
     async def _write_terminal(self, outcome: Outcome) -> None:
         elapsed_ms = int((self._parts.clock.monotonic() - self._started) * 1000)
-        reason = outcome.code if isinstance(outcome, RunError) else "cancelled"
+        reason = outcome.code if isinstance(outcome, AgentBuilderError) else "cancelled"
         payloads = [*self._sequencer.open.closed(reason, self._parts.clock.now()), *self._terminal_payloads(outcome, elapsed_ms)]
         end = self._turn_end(outcome, elapsed_ms)
 
@@ -259,7 +259,7 @@ class Run:
                 ]
             case Cancelled():
                 return [RunCancelled(usage=self._usage(), elapsed_ms=elapsed_ms)]
-            case RunError() as error:
+            case AgentBuilderError() as error:
                 return [RunFailed(
                     code=error.code, stage=self._sequencer.stage, retryable=error.retryable, elapsed_ms=elapsed_ms,
                     message=error.message, usage=self._usage(),
@@ -273,7 +273,7 @@ class Run:
         match outcome:
             case Completed(answer=answer, bundle=bundle):
                 return replace(end, state="completed", assistant_text=answer.text, reason=answer.reason, bundle=bundle)
-            case RunError() as error:
+            case AgentBuilderError() as error:
                 fault = TurnError(code=error.code, stage=self._sequencer.stage, elapsed_ms=elapsed_ms, message=error.message)
                 return replace(end, state="failed", error=fault)
             case Cancelled():

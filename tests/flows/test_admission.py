@@ -1,0 +1,64 @@
+"""What stands between an accepted message and the model."""
+
+from pathlib import Path
+
+from tests.support.fake_ollama import FakeOllama, Gate, gated, text
+from tests.support.gateway import Gateway
+
+
+async def test_a_window_too_small_for_an_ordinary_message_takes_the_model_out_of_use(tmp_path: Path) -> None:
+    with FakeOllama(window=4096) as fake:
+        async with Gateway(tmp_path, fake.port) as gateway:
+            (model,) = (await gateway.ok("GET", "/api/models"))["items"]
+            assert model["available"] is False
+            assert "the window is too small" in model["reason"]
+            assert (await gateway.client.get("/health")).json()["status"] == "degraded"
+            run = await gateway.run(await gateway.new_conversation(), "hello")
+            assert (run.terminal["type"], run.terminal["payload"]["code"]) == ("run.failed", "model_unavailable")
+            assert fake.chats == []
+
+
+async def test_instructions_over_a_quarter_of_the_budget_refuse_the_run_and_name_the_file(tmp_path: Path) -> None:
+    with FakeOllama(window=16384) as fake:
+        async with Gateway(tmp_path, fake.port) as gateway:
+            (gateway.workspace / "agent-builder.md").write_text("Be kind. " * 800)
+            run = await gateway.run(await gateway.new_conversation(), "hello")
+            assert (run.terminal["type"], run.terminal["payload"]["code"]) == ("run.failed", "instructions_refused")
+            assert "agent-builder.md" in run.terminal["payload"]["message"]
+            assert fake.chats == []
+
+
+async def test_unsafe_instructions_refuse_the_send_with_the_line_that_repairs_them(gateway: Gateway) -> None:
+    conversation = await gateway.new_conversation()
+    (gateway.workspace / "agent-builder.md").chmod(0o622)
+    answer = await gateway.call("POST", f"{gateway.agent}/sessions/{conversation}/runs", {"message": "hello"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "instructions_refused")
+    assert "chmod 600" in answer.json()["error"]["message"]
+    assert (await gateway.page(conversation))["turns"] == []
+
+
+async def test_a_turn_sent_while_the_model_loads_waits_and_does_not_pay_for_it(tmp_path: Path, fake: FakeOllama) -> None:
+    gate = Gate()
+    fake.warm_up = gated(gate, text("x"))
+    gateway = Gateway(tmp_path, fake.port)
+    try:
+        await gateway.start(ready=False)
+        await gateway.login()
+        await send_while_loading(gateway, gate)
+    finally:
+        gate.open()
+        await gateway.stop()
+        await gateway.client.aclose()
+
+
+async def send_while_loading(gateway: Gateway, gate: Gate) -> None:
+    accepted = await gateway.submit(await gateway.new_conversation(), "hello")
+    stages = []
+    async for event in gateway.events(accepted["run_id"]):
+        if event["type"] == "run.stage":
+            stages.append(event["payload"]["stage"])
+            if stages == ["preparing", "loading_model"]:
+                await gateway.advance(300)  # longer than a Run may take
+                gate.open()
+    assert event["type"] == "run.completed"
+    assert stages[:2] == ["preparing", "loading_model"]
