@@ -18,6 +18,8 @@ from agent_builder.protocol.events import (
     ToolCallFinished,
     ToolCallProposed,
     ToolCallStarted,
+    TransportAttemptFinished,
+    TransportAttemptStarted,
 )
 from agent_builder.protocol.limits import DATABASE_RESERVE_BYTES, RECOVERY_SEQ_STEP
 from agent_builder.protocol.messages import Usage
@@ -64,7 +66,9 @@ async def test_a_turn_left_preparing_or_running_is_interrupted_once(state: Datab
     (first, first_events), (second, second_events) = await state.read(look)
     assert [(turn.state, turn.assistant_text, turn.finished_at) for turn in (first, second)] == [("interrupted", None, NOW)] * 2
     assert [(found.type, found.seq, found.terminal) for found in first_events] == [("run.interrupted", RECOVERY_SEQ_STEP, True)]
-    assert [(found.type, found.seq) for found in second_events] == [("model.request.started", 3), ("run.interrupted", 3 + RECOVERY_SEQ_STEP)]
+    assert [(found.type, found.seq) for found in second_events] == [
+        ("model.request.started", 3), ("model.response.finished", 3 + RECOVERY_SEQ_STEP), ("run.interrupted", 3 + 2 * RECOVERY_SEQ_STEP),
+    ]
     assert second_events[-1].agent_id == AGENT
     assert (first.usage, second.usage) == (Usage(), Usage(complete=False))
 
@@ -132,6 +136,28 @@ async def test_open_calls_and_approvals_are_closed_before_the_end(state: Databas
     assert [found.seq for found in rest] == [11 + RECOVERY_SEQ_STEP * step for step in range(1, 5)]
 
 
+async def test_a_model_call_that_was_cut_short_gets_its_end_and_so_does_its_attempt(state: Database) -> None:
+    def leave(conn):
+        turn = admitted(conn, conversation(conn))
+        append_events(conn, [
+            event(turn, 1, ModelRequestStarted(call=1, round=1, attempt=1)),
+            event(turn, 2, TransportAttemptStarted(call=1, attempt=1)),
+            event(turn, 3, TransportAttemptFinished(call=1, attempt=1, outcome="model_transport", ms=5)),
+            event(turn, 4, TransportAttemptStarted(call=1, attempt=2)),
+        ])
+        return turn
+
+    turn = await state.run(leave)
+    await recover(state, FixedClock(), AGENT)
+    rest = await state.read(lambda conn: read_events(conn, turn.run_id, 4, 10))
+    used = {"input": 0, "output": 0, "complete": False}
+    assert [(found.type, found.payload) for found in rest] == [
+        ("model.transport.attempt.finished", {"call": 1, "attempt": 2, "outcome": "interrupted"}),
+        ("model.response.finished", {"call": 1, "reason": "interrupted", "usage": used}),
+        ("run.interrupted", {"usage": used}),
+    ]
+
+
 async def test_the_end_is_written_even_when_the_database_is_full(tmp_path: Path) -> None:
     state = await open_state(tmp_path, max_bytes=2 * DATABASE_RESERVE_BYTES)
 
@@ -190,7 +216,7 @@ def child(*arguments: str) -> int:
     return subprocess.run([sys.executable, "-c", CHILD, *arguments], cwd=ROOT, env=env).returncode
 
 
-@pytest.mark.parametrize(("step", "calls"), [("append_events", 1), ("append_events", 3), ("finish_turn", 1), ("finish_turn", 3)])
+@pytest.mark.parametrize(("step", "calls"), [("append_events", 1), ("append_events", 4), ("finish_turn", 1), ("finish_turn", 3)])
 async def test_a_recovery_killed_half_way_is_done_whole_by_the_next(tmp_path: Path, step: str, calls: int) -> None:
     assert child(str(tmp_path), "leave") == -signal.SIGKILL
     assert child(str(tmp_path), "recover", step, str(calls)) == -signal.SIGKILL
@@ -201,5 +227,5 @@ async def test_a_recovery_killed_half_way_is_done_whole_by_the_next(tmp_path: Pa
     running = [row.running_run_id for row in await state.read(list_conversations)]
     await state.close()
     assert len(left) == 3
-    assert [[found.type for found in events] for events in ends] == [["run.interrupted"]] * 3
+    assert [[found.type for found in events] for events in ends] == [["model.response.finished", "run.interrupted"]] * 3
     assert running == [None] * 3

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_builder.protocol.events import AssistantDelta, Event, ModelRequestStarted, RunIdentity, RunStage, ThinkingDelta
+from agent_builder.protocol.events import (
+    AssistantDelta,
+    Event,
+    ModelRequestStarted,
+    RunIdentity,
+    RunStage,
+    ThinkingDelta,
+)
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.limits import (
     DATABASE_BYTES,

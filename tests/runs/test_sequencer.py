@@ -1,5 +1,6 @@
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -135,3 +136,42 @@ async def test_concurrent_emitters_never_share_or_skip_a_seq(bench: Bench, bound
     await asyncio.gather(*(fresh.sequencer.emit(*payloads) for payloads in boundaries))
     assert [event.seq for event in fresh.seen] == list(range(1, sum(map(len, boundaries)) + 1))
     assert await fresh.journal() == [event for event in fresh.seen if event.durability == "durable"]
+
+
+@pytest.mark.parametrize("cancels", [1, 3])
+async def test_what_is_being_stored_when_the_run_is_cancelled_is_told_and_the_terminal_follows_it(bench: Bench, cancels: int) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(conn: sqlite3.Connection) -> None:
+        entered.set()
+        leave.wait(20)
+
+    storing = asyncio.create_task(bench.sequencer.commit([ModelRequestStarted(call=1, round=1, attempt=1)], hold))
+    await asyncio.to_thread(entered.wait, 20)
+    for _ in range(cancels):
+        storing.cancel()
+        await asyncio.sleep(0)
+    leave.set()
+    with pytest.raises(asyncio.CancelledError):
+        await storing
+    await bench.sequencer.commit_terminal([END], lambda conn: None, asyncio.Event().wait)
+    assert [event.seq for event in bench.seen] == [1, 2]
+    assert await bench.journal() == bench.seen
+
+
+async def test_a_refused_transaction_of_a_cancelled_run_changes_nothing(bench: Bench) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def refuse(conn: sqlite3.Connection) -> None:
+        entered.set()
+        leave.wait(20)
+        raise StorageFull
+
+    storing = asyncio.create_task(bench.sequencer.commit([ModelRequestStarted(call=1, round=1, attempt=1)], refuse))
+    await asyncio.to_thread(entered.wait, 20)
+    storing.cancel()
+    leave.set()
+    with pytest.raises(asyncio.CancelledError):
+        await storing
+    await bench.sequencer.commit_terminal([END], lambda conn: None, asyncio.Event().wait)
+    assert [event.seq for event in bench.seen] == [1]

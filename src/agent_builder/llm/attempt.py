@@ -67,7 +67,7 @@ class Attempt:
         self._endpoint = task.model.profile.endpoint
         self._assembly = AnswerAssembly(task.rules)
         self._exchange: HttpExchange | None = None
-        self._loading = False
+        self._loading = self._told = False
         self._shown: Stage | None = None
 
     async def run(self) -> tuple[Assembled, CheckedUsage]:
@@ -81,7 +81,12 @@ class Attempt:
         """Tells how far this attempt came: a first frame, or the code of its fault."""
         if self._task.call is not None:
             ms = round((self._clock.monotonic() - self._began) * 1000)
-            await self._outlet.emit(TransportAttemptFinished(call=self._task.call, attempt=self._number, outcome=outcome, ms=ms))
+            finished = TransportAttemptFinished(call=self._task.call, attempt=self._number, outcome=outcome, ms=ms)
+            await self._outlet.emit(*([] if self._told else [self._started(self._task.call)]), finished)
+
+    def _started(self, call: int) -> TransportAttemptStarted:
+        self._told = True
+        return TransportAttemptStarted(call=call, attempt=self._number)
 
     async def _run(self, call: OpenCall) -> tuple[Assembled, CheckedUsage]:
         task, client = self._task, self._models.client
@@ -100,7 +105,7 @@ class Attempt:
         task = self._task
         try:
             if task.call is not None:  # told while the provider is already at work
-                await self._outlet.emit(TransportAttemptStarted(call=task.call, attempt=self._number))
+                await self._outlet.emit(self._started(task.call))
             return await self._read(FrameReader(exchange, task.model.profile.output_cap), call)
         except BaseException as fault:
             exchange.close()  # before anything else is awaited: the provider must see it at once

@@ -63,13 +63,13 @@ class TransportAttemptStarted(Payload):
 
 
 class TransportAttemptFinished(Payload):
-    """`outcome`: first_frame or an error code; `ms` until then."""
+    """`outcome`: first_frame or an error code; `ms` until then, left out where nobody saw it end."""
 
     type: ClassVar[str] = "model.transport.attempt.finished"
     call: int
     attempt: int
     outcome: str
-    ms: int
+    ms: int | None = None
 
 
 class ModelRecoveryStarted(Payload):

@@ -74,7 +74,7 @@ class ModelRounds:
         self._results: list[ToolExchange] = []
         self._awaited_ids: list[str] = []
         self._calls_made = self._rounds = self._tools_used = 0
-        self._corrected = self._recovered = self._without_tools = self._finishing = self._call_open = False
+        self._corrected = self._recovered = self._without_tools = self._finishing = False
         self._result_bytes_left = result_budget(self._budgets.tool_calls)
 
     # the Worker asks the model ------------------------------------------------------------------------------
@@ -99,7 +99,9 @@ class ModelRounds:
             if smaller is None:
                 raise ModelContextLimit from None
             self._plan, self._recovered = smaller, True
-        await self._sequencer.emit(*self.close_call("model_context_limit"), ModelRecoveryStarted(call=self._calls_made, reason="context_overflow"))
+        refused = self._sequencer.open.closed(ModelContextLimit.code, self._clock.now())
+        self.usage = self.usage.model_copy(update={"complete": False})
+        await self._sequencer.emit(*refused, ModelRecoveryStarted(call=self._calls_made, reason="context_overflow"))
         return await self._call(self._render(), 2, send)
 
     async def _call(self, rendered: RenderedRequest, attempt: int, send: Send) -> ModelAnswer:
@@ -111,21 +113,12 @@ class ModelRounds:
             await worker.text(piece)
 
         await self._sequencer.emit(ModelRequestStarted(call=number, round=self._rounds, attempt=attempt))
-        self._call_open = True
         request = self._request(rendered, number)
         answer = await guarded(self._broker.call(request, self._sequencer.emit, on_text, page.thinking), page.keep_time())
         await page.flush()
         await worker.flush()
         await self._finished(answer, rendered)
         return answer
-
-    def close_call(self, reason: str) -> list[Payload]:
-        """The missing end of a call that did not finish by itself; for the boundary that ends it."""
-        if not self._call_open:
-            return []
-        self._call_open = False
-        self.usage = self.usage.model_copy(update={"complete": False})
-        return [ModelResponseFinished(call=self._calls_made, reason=reason, usage=Usage(complete=False))]
 
     def _render(self) -> RenderedRequest:
         return render_call(
@@ -154,7 +147,6 @@ class ModelRounds:
                 add_observation(conn, seen)
 
         await self._sequencer.commit([ModelResponseFinished(call=self._calls_made, reason=answer.reason, usage=usage)], also)
-        self._call_open = False
 
     # what the Worker may do with an answer ----------------------------------------------------------------
 

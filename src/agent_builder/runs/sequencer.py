@@ -13,6 +13,8 @@ from agent_builder.protocol.events import Event, Payload, RunIdentity, RunStage,
 from agent_builder.protocol.limits import DURABLE_BYTES, EPHEMERAL_BETWEEN_DURABLE
 from agent_builder.protocol.ports import Clock
 from agent_builder.runs.live import LiveRecord
+from agent_builder.runs.open_ends import OpenEnds
+from agent_builder.runs.race import to_the_end
 from agent_builder.storage.database import Database
 from agent_builder.storage.journal import append_events
 
@@ -34,6 +36,7 @@ class Sequencer:
         self._durable_bytes = 0
         self._ended = False
         self.stage = "preparing"
+        self.open = OpenEnds()
 
     @property
     def since_durable(self) -> int:
@@ -46,15 +49,16 @@ class Sequencer:
 
     async def commit(self, payloads: Sequence[Payload], also: Also | None = None) -> None:
         """Gives `payloads` their places; the durable ones and `also` share one transaction. Raises StorageFull, with
-        nothing changed."""
+        nothing changed. A Run that is cancelled meanwhile still tells what it has stored."""
         async with self._lock:
             if self._ended:
                 raise Internal("an event after the terminal")
             events = self._number(payloads)
             durable = [event for event in events if event.durability == "durable"]
-            if durable:
-                await self._store(durable, also)
+            cancelled = durable and (await to_the_end(self._store(durable, also)))[1]
             self._accept(events)
+            if cancelled:
+                raise asyncio.CancelledError
 
     async def commit_terminal(self, payloads: Sequence[Payload], also: Also, wait: Callable[[], Awaitable[None]]) -> None:
         """Like `commit` for the terminal boundary, but never gives up: while the disk is full it awaits `wait` and tries the
@@ -105,6 +109,8 @@ class Sequencer:
             self._since_durable = 0 if event.durability == "durable" else self._since_durable + 1
         self._ended = any(event.terminal for event in events)
         for event in events:
+            if event.durability == "durable":
+                self.open.note(event)
             if event.type == RunStage.type:
                 self.stage = str(event.payload["stage"])
         self._record.append(events)
