@@ -10,6 +10,6 @@ source "$AGENT_BUILDER_ROOT/scripts/lib/browser.sh"
 ensure_environment "$AGENT_BUILDER_ROOT/.venv" dev "$AGENT_BUILDER_ROOT/config/requirements-dev.txt"
 say "tests: packages are ready"
 find_browser
-say "tests: browser is $AGENT_BUILDER_BROWSER"
+say "tests: browser is $AGENT_BUILDER_CHROMIUM"
 cd -- "$AGENT_BUILDER_ROOT"
 exec ./.venv/bin/python -m pytest "$@"

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Sourced after env.sh and say.sh: sets and exports AGENT_BUILDER_BROWSER, a Chromium or Chrome that the browser tests drive.
+# Sourced after env.sh and say.sh: sets and exports AGENT_BUILDER_CHROMIUM, a Chromium or Chrome that the browser tests drive.
 
 find_browser() {
   local found
   found="$(installed_browser)" || found="$(packaged_browser)" || found="$(downloaded_browser)" ||
     die 3 "no browser for the tests: install the package chromium (Debian: apt-get install chromium), or any Chrome, and run this again"
-  export AGENT_BUILDER_BROWSER="$found"
+  export AGENT_BUILDER_CHROMIUM="$found"
 }
 
 installed_browser() {
