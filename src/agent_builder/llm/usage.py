@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from agent_builder.protocol.limits import TOKENS_MAX
 
-_NS = 1_000_000_000  # nanoseconds in a second
+_NS = 10**9  # nanoseconds in a second
 
 
 class BadUsage(ValueError):
