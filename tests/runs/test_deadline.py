@@ -51,3 +51,18 @@ async def test_no_approval_time_is_left_below_zero() -> None:
         assert run_clock.remaining_s() == 0
     assert run_clock.remaining_s() == 0
     assert run_clock.expires_at() <= clock.now()
+
+
+async def test_with_an_approval_time_of_zero_the_clock_never_stops_and_the_deadline_comes_first() -> None:
+    clock = MovableClock()
+    run_clock = RunClock(clock, Budgets(run_s=100, approval_s=0))
+    expired, before = asyncio.ensure_future(run_clock.expired()), run_clock.deadline
+    async with run_clock.waiting():
+        clock.advance(60)
+        assert run_clock.deadline == before
+        assert 40 < run_clock.remaining_s() <= 41
+        assert not expired.done()
+        clock.advance(40)
+        await expired
+        assert run_clock.remaining_s() > 0
+    assert run_clock.deadline == before

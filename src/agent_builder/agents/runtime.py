@@ -11,6 +11,7 @@ from agent_builder.conversations.engines import QueryEngines
 from agent_builder.conversations.inspection import Inspection
 from agent_builder.conversations.pages import Pages
 from agent_builder.conversations.preview import Preview
+from agent_builder.conversations.recovery import recover
 from agent_builder.llm.broker import ModelBroker
 from agent_builder.llm.models import Models
 from agent_builder.protocol.checkout import Checkout
@@ -64,17 +65,24 @@ class AgentRuntime:
         await self.database.close()
 
 
-async def open_database(checkout: Checkout, agent_id: AgentId) -> Database:
-    """Raises AgentDamaged."""
-    return await Database.open(checkout.state_db(agent_id), AGENT_MIGRATIONS, max_bytes=DATABASE_BYTES)
+async def open_recovered(checkout: Checkout, agent_id: AgentId, clock: Clock) -> Database:
+    """A database in which no Turn is unfinished: no Run of this Agent is active while its runtime is not opened.
+    Raises AgentDamaged, StorageFull."""
+    database = await Database.open(checkout.state_db(agent_id), AGENT_MIGRATIONS, max_bytes=DATABASE_BYTES)
+    try:
+        await recover(database, clock, agent_id)
+    except BaseException:
+        await database.close()
+        raise
+    return database
 
 
 async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) -> AgentRuntime:
-    """Raises AgentDamaged."""
+    """Ends first what the start could not end because the disk was full. Raises AgentDamaged, StorageFull."""
     checkout = shared.checkout
     workspace, worker_env = checkout.workspace(agent_id), checkout.worker_env(agent_id, generation)
     await asyncio.to_thread(remove_reserved_temps, workspace)
-    database = await open_database(checkout, agent_id)
+    database = await open_recovered(checkout, agent_id, shared.clock)
     permissions = Permissions(shared.clock)
     run_parts = RunParts(
         database=database, live=shared.live, clock=shared.clock, models=shared.broker,

@@ -70,7 +70,7 @@ class BudgetsTable(_Table):
     model_calls: Annotated[int, Field(ge=1, le=limits.MODEL_CALLS_MAX)] = limits.MODEL_CALLS
     tool_calls: Annotated[int, Field(ge=0, le=limits.TOOL_CALLS_MAX)] = limits.TOOL_CALLS
     run_s: Annotated[float, Field(gt=0, le=limits.RUN_MAX_S)] = limits.RUN_S
-    approval_s: Annotated[float, Field(gt=0, le=limits.APPROVAL_MAX_S)] = limits.APPROVAL_S
+    approval_s: Annotated[float, Field(ge=0, le=limits.APPROVAL_MAX_S)] = limits.APPROVAL_S
     delegate_s: Annotated[float, Field(gt=0, le=limits.DELEGATE_MAX_S)] = limits.DELEGATE_S
 
 

@@ -45,21 +45,21 @@ class WorkerProcess:
         self.home = home
         self._process = process
         self._clock = clock
-        self._received = self._received_bytes = 0
+        self._received = self._received_bytes = self._stderr_bytes = 0
         self._stderr = b""
         self._stderr_reader = asyncio.create_task(self._drain_stderr())
 
     @classmethod
     async def spawn(cls, home: WorkerHome, clock: Clock) -> "WorkerProcess":
         """A confined Worker that is READY and has seen no byte of any conversation. Raises SandboxFailed, WorkerCrashed."""
-        home.root.mkdir(parents=True, mode=0o700)
         try:
+            home.root.mkdir(parents=True, mode=0o700)
             process = await asyncio.create_subprocess_exec(
                 *worker_command(home.worker_env), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE, cwd=home.root, env=worker_environment(), limit=IPC_FRAME_BYTES, start_new_session=True,
             )
         except OSError as error:
-            shutil.rmtree(home.root)
+            shutil.rmtree(home.root, ignore_errors=True)  # where making it is what failed, it is not there
             raise SandboxFailed("A Worker process cannot be started.") from error
         worker = cls(process, _identity(process.pid), home, clock)
         try:
@@ -103,10 +103,16 @@ class WorkerProcess:
             raise WorkerProtocol from error
 
     async def crashed(self) -> None:
-        """Raises WorkerCrashed as soon as the process has ended badly, also while nobody expects a frame of it."""
+        """Raises WorkerCrashed as soon as the process has ended badly, or in any way with nothing left to read, also while
+        nobody expects a frame of it."""
+        assert self._process.stdout is not None
         status = await self._process.wait()
-        if status != 0:
+        if status != 0 or self._process.stdout.at_eof():
             raise WorkerCrashed(_ended(status))
+
+    async def flooded(self) -> None:
+        """Raises WorkerProtocol when more comes over stderr than a Worker may send in all."""
+        await asyncio.shield(self._stderr_reader)
 
     @property
     def stderr_tail(self) -> str:
@@ -119,7 +125,7 @@ class WorkerProcess:
     async def close(self) -> int:
         """Ends this process in stages, reaps it and removes its root. Gives the exit status; negative is a signal."""
         status = await terminate(self._process, self.identity, WORKER_GRACE_S)
-        await self._stderr_reader
+        await asyncio.wait({self._stderr_reader})
         with contextlib.suppress(FileNotFoundError):
             await asyncio.to_thread(shutil.rmtree, self.home.root)
         return status
@@ -138,6 +144,9 @@ class WorkerProcess:
         assert self._process.stderr is not None
         while data := await self._process.stderr.read(WORKER_STDERR_BYTES):
             self._stderr = (self._stderr + data)[-WORKER_STDERR_BYTES:]
+            self._stderr_bytes += len(data)
+            if self._stderr_bytes > IPC_TOTAL_BYTES:
+                raise WorkerProtocol
 
     async def _ending(self) -> str:
         """How it ended, in words, where that is known already."""
