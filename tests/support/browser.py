@@ -15,12 +15,22 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, async_playwright, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    async_playwright,
+    expect,
+)
 
 from tests.support.gateway import PROJECT, Gateway
 
 SCREENSHOTS = PROJECT / "tests/screenshots"
 CHROMIUM = os.environ.get("AGENT_BUILDER_CHROMIUM", "/usr/bin/chromium")
+expect.set_options(timeout=15_000)
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 DESKTOP, PHONE = (1440, 900), (360, 740)
 

@@ -18,15 +18,14 @@ const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+|$)(.*)$/;
 const RULE = /^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$/;
 const FENCE = /^( {0,3})(`{3,}|~{3,})(.*)$/;
 const QUOTE = /^ {0,3}> ?/;
-const ITEM = /^( {0,3})([-+*]|\d{1,9}[.)])( +|$)(.*)$/;
+const ITEM = /^( {0,3})([-+*]|\d{1,9}[.)])([ \t]+|$)(.*)$/;
 const SETEXT = /^ {0,3}(=+|-+)[ \t]*$/;
-const INDENTED = /^(?: {4}|\t)/;
+const INDENTED = /^(?: {4}| {0,3}\t)/;
 const DELIMITER_ROW = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
 /** @returns {Block[]} */
 export function parseBlocks(text) {
-  const lines = text.replace(/\u0000/g, "\ufffd").split(/\r\n|\n|\r/).map((line) => line.replace(/^\t+/, (tabs) => "    ".repeat(tabs.length)));
-  return blocksOf(lines, 0);
+  return blocksOf(text.replace(/\u0000/g, "\ufffd").split(/\r\n|\n|\r/), 0);
 }
 
 function blocksOf(lines, depth) {
@@ -91,10 +90,18 @@ function closesFence(line, mark) {
   return match !== null && match[2][0] === mark[0] && match[2].length >= mark.length && BLANK.test(match[3]);
 }
 
+const TAB = 4;
+
+/** Takes away at most `columns` of indent; a tab that reaches further leaves blanks. */
 function unindent(line, columns) {
+  let column = 0;
   let cut = 0;
-  while (cut < columns && line[cut] === " ") cut += 1;
-  return line.slice(cut);
+  for (; column < columns; cut += 1) {
+    if (line[cut] === " ") column += 1;
+    else if (line[cut] === "\t") column += TAB - (column % TAB);
+    else break;
+  }
+  return " ".repeat(Math.max(0, column - columns)) + line.slice(cut);
 }
 
 function readIndented(lines, at) {
@@ -172,15 +179,22 @@ function readItem(lines, at, [, indent, marker, gap, rest]) {
       if (after >= lines.length || indentOf(lines[after]) < column || (own.length === 1 && rest === "")) break;
       for (; next < after; next += 1) own.push("");
       blankInside ||= fence === null;
-    } else if (indentOf(lines[next]) >= column) take(lines[next++].slice(column));
+    } else if (indentOf(lines[next]) >= column) take(unindent(lines[next++], column));
     else if (!fence && continuesLazily(lines[next], own.at(-1)) && !ITEM.test(lines[next])) take(lines[next++].trimStart());
     else break;
   }
   return { lines: own, blankInside, next };
 }
 
+/** The column at which the text begins. */
 function indentOf(line) {
-  return line.length - line.trimStart().length;
+  let column = 0;
+  for (const sign of line) {
+    if (sign === " ") column += 1;
+    else if (sign === "\t") column += TAB - (column % TAB);
+    else break;
+  }
+  return column;
 }
 
 function skipBlank(lines, at) {

@@ -5,11 +5,15 @@ export function visibleHeight({ viewportHeight, scale, layoutHeight }) {
   return viewportHeight < layoutHeight - 1 ? Math.round(viewportHeight) : null;
 }
 
+/** Below this many visible pixels only what is being written keeps its place. */
+export const SHORT_PX = 480;
+
 export function trackVisibleHeight(root = document.documentElement) {
   const viewport = globalThis.visualViewport;
   if (!viewport) return;
   const apply = () => {
     const height = visibleHeight({ viewportHeight: viewport.height, scale: viewport.scale, layoutHeight: innerHeight });
+    root.classList.toggle("short", viewport.scale <= 1.01 && viewport.height < SHORT_PX);
     if (height === null) root.style.removeProperty("--visible-height");
     else root.style.setProperty("--visible-height", `${height}px`);
     if (height !== null) scrollTo(0, 0);

@@ -27,7 +27,7 @@ export function contextMeter(app) {
         toggle(fill, "low", meter.leftPercent < 15);
         setText(used, t(meter.chatOnly ? "meter.used_chat" : "meter.used", { used: words.compact(meter.used), window: words.compact(meter.window) }));
         setText(left, t("meter.left", { percent: meter.leftPercent }));
-      } else if (meter.kind === "reason") setText(left, t("meter.unavailable"));
+      } else if (meter.kind === "reason") setText(left, words.tOr(`meter.short_${meter.reason}`, "meter.unavailable"));
     },
   );
   element.addEventListener("click", () => (popover ? popover.close() : open()));

@@ -4,6 +4,7 @@ import { icon } from "../dom/icons.js";
 import { targetOf } from "../state/tool_words.js";
 
 const GOOD = new Set(["ok"]);
+const CHANGES = new Set(["file/edit", "file/write"]);
 
 export function toolLine(app, first) {
   const mark = h("span", { class: "tool-mark" });
@@ -32,7 +33,7 @@ function outcomeWords({ words }, call, waits) {
   if (waits) return words.t("tool.waits");
   if (call.phase !== "finished") return words.t(call.phase === "started" ? "tool.runs" : "tool.proposed");
   if (!GOOD.has(call.outcome)) return words.tOr(`outcome.${call.outcome}`, "outcome.failed");
-  return receiptWords(words, call.receipt);
+  return CHANGES.has(call.tool_id) ? "" : receiptWords(words, call.receipt);
 }
 
 /** The receipt's plain facts that a reader cares about. */
