@@ -88,7 +88,9 @@ async def _build(settings: Settings, clock: Clock, stack: AsyncExitStack) -> App
     checkout = settings.checkout
     token = _access_token(checkout.bootstrap_token)
     reveal = _access_token(checkout.reveal_token) if settings.context_reveal else None
-    catalog = load_catalog(settings.catalog)
+    catalog = load_catalog(settings.catalog, root=checkout.root)
+    if catalog.notice:
+        log.warning("%s", catalog.notice)
     await _qualify_sandbox(checkout.qualification)
     models = Models(catalog, clock, checkout.cache)
     stack.push_async_callback(models.close)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tests.support.fake_ollama import FakeOllama, Gate, gated, text
-from tests.support.gateway import Gateway
+from tests.support.fake_ollama import FakeOllama, Gate, gated, last, text
+from tests.support.gateway import Gateway, catalog
 
 
 async def test_a_window_too_small_for_an_ordinary_message_takes_the_model_out_of_use(tmp_path: Path) -> None:
@@ -62,3 +62,17 @@ async def send_while_loading(gateway: Gateway, gate: Gate) -> None:
                 gate.open()
     assert event["type"] == "run.completed"
     assert stages[:2] == ["preparing", "loading_model"]
+
+
+async def test_the_reading_speed_observed_before_a_restart_is_known_after_it(tmp_path: Path, fake: FakeOllama) -> None:
+    """Of a model that is not loaded at start: its first Turn then says how long its prompt will take."""
+    entry = catalog(fake.port)
+    both = entry + entry[entry.index("[[models]]") :].replace('model_id = "test"', 'model_id = "second"')
+    async with Gateway(tmp_path, fake.port, catalog_text=both) as gateway:
+        conversation = await gateway.new_conversation()
+        fake.script(text("a", end=last(prompt_eval_duration=20 * 10**9)))
+        await gateway.run(conversation, "word " * 400, model_id="second")
+        await gateway.restart()
+        run = await gateway.run(conversation, "word " * 400, model_id="second")
+    (evaluating,) = [payload for payload in run.of("run.stage") if payload["stage"] == "evaluating_prompt"]
+    assert evaluating["expected_s"] > 1

@@ -23,7 +23,7 @@ from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import TokenCounter
 from agent_builder.protocol.tool_catalog import CATALOG
 from agent_builder.storage.boundaries import Boundary, head_boundary
-from agent_builder.storage.calibration import observations
+from agent_builder.storage.calibration import get_rate, observations, rate_scope
 from agent_builder.storage.conversations import ConversationRow, get_conversation
 from agent_builder.storage.database import Database
 from agent_builder.storage.turns import bundles
@@ -62,7 +62,8 @@ class Planning:
         self._large_enough: set[tuple[QualifiedModel, str]] = set()
 
     async def model(self, model_id: str | None) -> tuple[QualifiedModel, TokenCounter]:
-        """Raises RunError leaves when the model is not usable; one whose window is too small is taken out of use."""
+        """Raises RunError leaves when the model is not usable; one whose window is too small is taken out of use. At first
+        use the reading speed observed before the last restart is taken up."""
         model = await self._models.qualified(model_id)
         counter = await self._models.counter(model)
         if (model, counter.name) not in self._large_enough:
@@ -71,6 +72,10 @@ class Planning:
                 self._models.disable(model.model_id, fault)
                 raise ModelUnavailable(fault)
             self._large_enough.add((model, counter.name))
+            scope = rate_scope(model.model_id, counter.name)
+            rate = await self._database.read(lambda conn: get_rate(conn, scope))
+            if rate is not None:
+                self._models.prefill.seed_rate(model.model_id, counter.name, rate)
         return model, counter
 
     async def view(self, conversation_id: str, model: QualifiedModel, counter: TokenCounter, toolset: EffectiveToolSet) -> View:

@@ -81,6 +81,10 @@ class ModelBroker:
         """Waits in stage loading_model while the default model is loaded for the first time."""
         await self._models.until_first_load(model_id, lambda: emit(RunStage(stage="loading_model")))
 
+    def rate(self, model: QualifiedModel, counter: str) -> float | None:
+        """Tokens of this counter that the model reads per second, as far as observed."""
+        return self._models.prefill.rate(model.model_id, counter)
+
     def estimate(self, model: QualifiedModel, rendered: RenderedRequest) -> Estimate:
         """How much of this request the server has probably still to read, and how long that takes."""
         return self._models.prefill.estimate(model, rendered)

@@ -62,7 +62,7 @@ UNHEALTHY_PROBE_S = 60  # seconds: unhealthy before an entry is probed anew
 LOAD_S = 600  # seconds: to load a model
 VISIBLE_TEXT_BYTES = 12 * 1024  # bytes: answer text that is committed
 HELD_TEXT_BYTES = 16 * 1024  # bytes: text held back while it may become a tool call
-THINKING_BYTES = 64 * 1024  # bytes: thinking shown of one Run
+THINKING_BYTES = 64 * 1024  # bytes: thinking shown of one model call
 REPETITION_WINDOW_CHARS = 2048  # code points: tail looked at by the repetition guard
 REPETITION_CYCLE_MIN_BYTES = 32  # bytes: shortest cycle
 REPETITION_CYCLE_MAX_BYTES = 512  # bytes: longest cycle
@@ -173,7 +173,6 @@ COMMAND_FILE_BYTES = 2 * 1024 * 1024  # bytes: one file
 PIPE_READ_BYTES = 16 * 1024  # bytes: one read of a command's pipe
 COMMAND_WALL_S = 12  # seconds: wall clock
 COMMAND_OUTPUT_BYTES = 12 * 1024  # bytes: stdout and stderr together
-COMMAND_ALLOCATED_BYTES = 8 * 1024 * 1024  # bytes: disk the command may fill
 COMPILE_FILES = 256  # files: of one runtime-compile
 COMPILE_BYTES = 4 * 1024 * 1024  # bytes: of one runtime-compile
 
@@ -206,7 +205,6 @@ RUN_TREE_CHECK_S = 1  # seconds: between two looks at a run root
 TERMINAL_RETRY_S = 5  # seconds: between two tries to write a terminal
 SUBSCRIBERS_PER_RUN = 8  # subscribers: of one Run
 SUBSCRIBERS = 64  # subscribers: of all Runs
-SUBSCRIBER_QUEUE = 512  # events: waiting for one subscriber
 
 # conversations
 CONVERSATIONS_PER_AGENT = 100  # Conversations: and opened engines

@@ -41,7 +41,7 @@ from agent_builder.runs.observe import observation
 from agent_builder.runs.pace import PageDeltas, WorkerText
 from agent_builder.runs.race import guarded
 from agent_builder.runs.sequencer import Sequencer
-from agent_builder.storage.calibration import add_observation
+from agent_builder.storage.calibration import add_observation, put_rate, rate_scope
 from agent_builder.tools.calls import CapabilityCall, CapabilityResult
 
 Send = Callable[[HostFrame], Awaitable[None]]
@@ -82,7 +82,8 @@ class ModelRounds:
     async def ask(self, frame: ModelCall, send: Send) -> None:
         """Answers a ModelCall with text frames and one ModelDone."""
         self._require(self._move is Turn.ASK and frame.result_call_ids == self._awaited_ids)
-        self._require(frame.plan.id == self._turn.plan.plan_id and frame.toolset.id == self._turn.toolset.toolset_id)
+        plan, toolset = self._turn.plan, self._turn.toolset
+        self._require(frame.plan == (plan.plan_id, plan.digest) and frame.toolset == (toolset.toolset_id, toolset.digest))
         if self._rounds >= self._budgets.model_calls:
             raise ModelToolLoop
         self._rounds += 1
@@ -140,11 +141,15 @@ class ModelRounds:
         usage = Usage(input=answer.usage.input, output=answer.usage.output, complete=answer.usage.complete)
         total = self.usage
         self.usage = Usage(input=total.input + usage.input, output=total.output + usage.output, complete=total.complete and usage.complete)
-        seen = observation(self._turn, rendered, answer, self._clock.now()) if usage.complete else None
+        model, now = self._turn.model, self._clock.now()
+        seen = observation(self._turn, rendered, answer, now) if usage.complete else None
+        rate = self._broker.rate(model, rendered.counter)
 
         def also(conn: sqlite3.Connection) -> None:
             if seen is not None:
                 add_observation(conn, seen)
+            if rate is not None:
+                put_rate(conn, rate_scope(model.model_id, rendered.counter), rate, now)
 
         await self._sequencer.commit([ModelResponseFinished(call=self._calls_made, reason=answer.reason, usage=usage)], also)
 

@@ -48,6 +48,11 @@ def observations(conn: sqlite3.Connection, scope: str, limit: int) -> list[Obser
     ]
 
 
+def rate_scope(model_id: str, counter: str) -> str:
+    """A rate counts the tokens of one counter."""
+    return f"{model_id} {counter}"
+
+
 def put_rate(conn: sqlite3.Connection, scope: str, rate: float, now: datetime) -> None:
     """`rate`: prompt tokens per second; replaces the earlier one."""
     conn.execute(
