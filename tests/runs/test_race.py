@@ -50,3 +50,13 @@ async def test_cancelling_ends_everything_before_it_is_over() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["ended", "ended"]
+
+
+async def test_a_result_that_comes_together_with_a_watchers_error_counts() -> None:
+    async def work() -> str:
+        return "done"
+
+    async def fails() -> None:
+        raise ValueError
+
+    assert await guarded(work(), fails()) == "done"

@@ -22,7 +22,7 @@ def decode_frame(line: bytes) -> dict[str, object]:
     if len(line) > IPC_FRAME_BYTES:
         raise FramingError("frame too long")
     try:
-        message = json.loads(line, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        message = json.loads(line.decode(), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise FramingError("not a JSON object") from error
     if not isinstance(message, dict):

@@ -8,18 +8,20 @@ T = TypeVar("T")
 
 
 async def guarded(work: Coroutine[Any, Any, T], *watchers: Coroutine[Any, Any, None]) -> T:
-    """The result of `work`. A watcher that raises ends it with that error; one that returns is simply done. Every task has
-    ended when this returns or raises, whatever the reason."""
+    """The result of `work`. A watcher that raises while it is not there yet ends it with that error; one that returns is simply
+    done. Every task has ended when this returns or raises, whatever the reason."""
     main = asyncio.create_task(work)
     tasks: set[asyncio.Task[Any]] = {main, *map(asyncio.create_task, watchers)}
+    running = tasks
     try:
         while not main.done():
-            done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done - {main}:
-                task.result()
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            if main not in done:
+                for task in done:
+                    task.result()
         return main.result()
     finally:
-        await _end({main, *tasks})
+        await _end(tasks)
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:

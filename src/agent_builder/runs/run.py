@@ -186,7 +186,7 @@ class Run:
             self.state = RunState.RUNNING
         root = self._parts.runs_root / self.identity.run_id
         process = await worker.enter_async_context(self._parts.workers.worker(self._parts.worker_env, root))
-        return await guarded(self._converse(turn, process), watch_tree(root, self._parts.clock), process.crashed())
+        return await guarded(self._converse(turn, process), watch_tree(root, self._parts.clock), process.crashed(), process.flooded())
 
     async def _converse(self, turn: AdmittedTurn, worker: WorkerProcess) -> Completed:
         """Asks and answers until the Worker names its final answer."""

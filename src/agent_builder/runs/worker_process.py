@@ -5,6 +5,7 @@ Only this exact process is ever signalled; its true exit status is what `close` 
 
 import asyncio
 import contextlib
+import logging
 import os
 import shutil
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from agent_builder.sandbox.inspection import verify_confined
 from agent_builder.sandbox.launch import worker_command, worker_environment
 from agent_builder.sandbox.process_identity import ProcessIdentity, identify
 from agent_builder.sandbox.termination import terminate
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,11 @@ class WorkerProcess:
                 *worker_command(home.worker_env), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE, cwd=home.root, env=worker_environment(), limit=IPC_FRAME_BYTES, start_new_session=True,
             )
-        except OSError as error:
+        except BaseException as error:
             shutil.rmtree(home.root, ignore_errors=True)  # where making it is what failed, it is not there
-            raise SandboxFailed("A Worker process cannot be started.") from error
+            if isinstance(error, OSError):
+                raise SandboxFailed("A Worker process cannot be started.") from error
+            raise
         worker = cls(process, _identity(process.pid), home, clock)
         try:
             await worker._become_ready()
@@ -134,11 +139,21 @@ class WorkerProcess:
         try:
             async with self._clock.timeout(WORKER_READY_S):
                 frame = await self.receive()
-        except TimeoutError as error:
+        except (TimeoutError, WorkerProtocol) as error:
+            raise SandboxFailed from error
+        except WorkerCrashed as error:
+            await self._tell_why_not_confined()
             raise SandboxFailed from error
         if not isinstance(frame, Ready) or frame.pid != self._process.pid or frame.catalog_digest != CATALOG.digest:
             raise SandboxFailed
         verify_confined(self._process.pid)
+
+    async def _tell_why_not_confined(self) -> None:
+        """A Worker that cannot be confined says why on stderr and exits with 1; anything else before READY is a crash."""
+        if self._process.returncode != 1:
+            raise WorkerCrashed(await self._ending())
+        await asyncio.wait({self._stderr_reader})
+        log.warning("a Worker could not be confined: %s", self.stderr_tail)
 
     async def _drain_stderr(self) -> None:
         assert self._process.stderr is not None
