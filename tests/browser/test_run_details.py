@@ -103,7 +103,7 @@ async def test_stepping_playing_and_filtering(gateway: Gateway, fake: FakeOllama
 
 
 async def test_a_row_leads_back_to_its_turn(gateway: Gateway, fake: FakeOllama) -> None:
-    fake.script(text("long " * 3000, size=500), text("second answer"))
+    fake.script(text("".join(f"line {number}\n\n" for number in range(80)), size=500), text("second answer"))
     conversation = await gateway.new_conversation()
     await gateway.run(conversation, "first question")
     await gateway.run(conversation, "second question")
@@ -115,7 +115,7 @@ async def test_a_row_leads_back_to_its_turn(gateway: Gateway, fake: FakeOllama) 
         await expect(bench.page.locator(".user-text", has_text="second question")).to_be_in_viewport()
 
 
-async def test_a_live_run_grows_row_by_row_and_its_text_is_one_row(gateway: Gateway, fake: FakeOllama) -> None:
+async def test_a_live_run_grows_row_by_row_but_not_with_each_piece_of_text(gateway: Gateway, fake: FakeOllama) -> None:
     gate = Gate()
     fake.script(gated(gate, text("end"), before=begun("many pieces of text that come one by one")))
     async with Workbench.open(gateway) as bench:
@@ -123,7 +123,8 @@ async def test_a_live_run_grows_row_by_row_and_its_text_is_one_row(gateway: Gate
         await bench.send("go")
         await expect(bench.page.locator(".live-text")).to_contain_text("one by one")
         await bench.button("details", bench.topbar).click()
-        await expect(bench.page.locator(".event", has_text="text ·")).to_have_count(1)
+        await expect(bench.page.locator(".event", has_text="text ·").first).to_be_visible()
+        assert await bench.page.locator(".event", has_text="text ·").count() <= 2
         gate.open()
         await expect(bench.page.locator(".event").last).to_contain_text("run.completed")
         await bench.keep_picture("details-live")

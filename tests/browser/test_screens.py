@@ -140,6 +140,8 @@ async def test_approve_waits_until_the_whole_change_is_shown_and_is_never_focuse
         await expect(bench.box).to_be_focused()
         await expect(bench.page.locator("#alerts")).to_have_text("The Run waits for your decision.")
         await bench.page.unroute_all()
+        await bench.page.get_by_role("button", name="Try again").click()
+        await expect(bench.approve).to_be_enabled()
 
 
 async def test_a_wrong_token_is_refused_in_words(gateway: Gateway) -> None:
@@ -184,6 +186,8 @@ async def test_switching_the_agent_switches_everything_of_it(gateway: Gateway, f
         assert await bench.check_access() == []
         await page.get_by_role("menuitem", name="Rebuild runtime environment…").click()
         await page.get_by_role("button", name="Rebuild", exact=True).click()
+        await expect(page.locator(".agent-phase", has_text="rebuilding")).to_have_count(1)
+        await expect(page.locator(".agent-phase", has_text="rebuilding")).to_have_count(0)
         await page.get_by_role("button", name="Actions for Agent Second").click()
         await page.get_by_role("menuitem", name="Delete…").click()
         await page.get_by_role("button", name="Delete", exact=True).click()

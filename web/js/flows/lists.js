@@ -137,10 +137,14 @@ export function createLists({ store, api }) {
       clearTimeout(timer);
       timer = setTimeout(tick, isBusy(store.get()) ? BUSY_REFRESH_MS : REFRESH_MS);
     };
+    const soon = (busy) => {
+      clearTimeout(timer);
+      timer = setTimeout(tick, busy ? BUSY_REFRESH_MS : REFRESH_MS);
+    };
+    store.watch(isBusy, soon);
     addEventListener("focus", tick);
     document.addEventListener("resume", tick);
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && tick());
-    timer = setTimeout(tick, REFRESH_MS);
   }
 
   return {

@@ -99,7 +99,8 @@ export function createOrganising({ store, api, lists, navigation, words }) {
     });
     if (!sure) return;
     await attempt(async () => {
-      await api.remove(agentPath(agent.agent_id));
+      const leaving = await api.remove(agentPath(agent.agent_id));
+      dispatch({ type: "agent/upserted", agent: leaving });
       if (store.get().view.agentId === agent.agent_id) leaveAgent(agent.agent_id);
       await lists.loadAgents();
     });
@@ -119,8 +120,7 @@ export function createOrganising({ store, api, lists, navigation, words }) {
     });
     if (!sure) return;
     await attempt(async () => {
-      await api.post(agentPath(agent.agent_id, "upgrade"));
-      await lists.loadAgents();
+      dispatch({ type: "agent/upserted", agent: await api.post(agentPath(agent.agent_id, "upgrade")) });
     });
   }
 

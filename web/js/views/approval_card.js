@@ -44,7 +44,7 @@ function approvalCard(app, { permission }) {
   const decide = (decision, reason) => app.approving.decide(app.store.get().view.agentId, id, decision, reason);
   const actions = actionRow(app, decide);
   const element = h("section", { class: "card ask", aria: { labelledby: `ask-${id}` } }, h("header", { class: "ask-head" }, heading, note), preview, fault, actions.element);
-  let drawnPreview;
+  let drawnStatus = "none";
 
   function update({ permission: known, full }) {
     const whole = full?.permission ?? null;
@@ -52,8 +52,8 @@ function approvalCard(app, { permission }) {
     const diff = whole?.diff && isDiff(whole.diff) ? parseDiff(whole.diff) : null;
     setText(heading, title(app, shown, diff));
     setText(note, subtitle(app, shown, diff));
-    if (drawnPreview !== whole) preview.replaceChildren(...(whole ? previewOf(app, whole, diff) : waiting(app, full)));
-    drawnPreview = whole;
+    if (drawnStatus !== full?.status) preview.replaceChildren(...(whole ? previewOf(app, whole, diff) : waiting(app, id, full)));
+    drawnStatus = full?.status;
     const words = full?.error ? app.words.tOr(`error.${full.error.code}`, "error.other") : "";
     fault.hidden = !words;
     setText(fault, words);
@@ -74,8 +74,10 @@ function subtitle({ words: { t } }, permission, diff) {
   return t("approval.lines", { n: Math.max(diff.added, diff.removed), tool: permission.tool_id });
 }
 
-function waiting({ words: { t } }, full) {
-  return [h("p", { class: "ask-waiting" }, full?.status === "failed" ? t("approval.unread") : t("approval.reading"))];
+function waiting({ store, approving, words: { t } }, id, full) {
+  if (full?.status !== "failed") return [h("p", { class: "ask-waiting" }, t("approval.reading"))];
+  const again = () => approving.readInFull(store.get().view.agentId, id);
+  return [h("p", { class: "ask-waiting" }, t("approval.unread")), h("button", { type: "button", class: "button small ask-again", onClick: again }, t("action.try_again"))];
 }
 
 function previewOf({ words: { t } }, permission, diff) {
