@@ -6,6 +6,7 @@ IPC_FRAME_BYTES = 64 * 1024  # bytes: one IPC frame with its line feed
 IPC_TEXT_BYTES = 16 * 1024  # bytes: text in one IPC frame; JSON escaping may grow it up to six times within the frame bound for ordinary text
 IPC_TOTAL_BYTES = 2 * 1024 * 1024  # bytes: all frames a Worker may send in one Run
 IPC_TOTAL_FRAMES = 512  # frames: a Worker may send in one Run
+CALL_FRAME_BYTES = 512  # bytes: of a frame around the arguments of one call, and around all its calls
 CALL_ID_BYTES = 128  # bytes: a call id, tool id, digest or code in a frame
 TOOLS_IN_CATALOG = 64  # tools: in a sealed catalog, and items of any list in a frame
 TOOL_ARGUMENT_BYTES = 24 * 1024  # bytes: the canonical arguments of one tool call

@@ -50,6 +50,11 @@ class ToolSpec(NamedTuple):
             },
         }
 
+    @property
+    def takes(self) -> str:
+        """Its arguments by name, for a model that got them wrong."""
+        return ", ".join(name if name in self.required else f"{name} (optional)" for name in self.properties)
+
     def fault(self, arguments: object) -> str | None:
         """The first thing wrong with `arguments` in a few words, or None when they satisfy the schema."""
         if not isinstance(arguments, dict):

@@ -3,21 +3,18 @@ what the Worker may do with the answer, and keeps the exchanges that the next ca
 """
 
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 
 from agent_builder.context.compiler import drop_oldest, render_call
 from agent_builder.context.results import completed_bundle, project_result, result_budget
 from agent_builder.llm.broker import ModelAnswer, ModelBroker, ModelRequest, ProposedCall, ProviderOverflow
-from agent_builder.protocol.digest import digest_of
+from agent_builder.protocol.digest import canonical_json
 from agent_builder.protocol.errors import ModelContextLimit, ModelToolLoop, RunError, WorkerProtocol
 from agent_builder.protocol.events import (
     ModelRecoveryStarted,
     ModelRequestStarted,
     ModelResponseFinished,
-    Payload,
-    ToolCallFinished,
-    ToolCallProposed,
 )
 from agent_builder.protocol.frames import (
     CallProposal,
@@ -30,12 +27,13 @@ from agent_builder.protocol.frames import (
     ToolResult,
 )
 from agent_builder.protocol.ids import new_id
-from agent_builder.protocol.limits import CALL_ID_BYTES, CORRECTION_BYTES
+from agent_builder.protocol.limits import CALL_FRAME_BYTES, IPC_FRAME_BYTES, RECEIPT_BYTES
 from agent_builder.protocol.messages import CompletedTurnContext, Exchange, ToolExchange, Usage
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import RenderedRequest
 from agent_builder.protocol.tool_catalog import CATALOG
 from agent_builder.runs.admitted import AdmittedTurn
+from agent_builder.runs.corrections import refused_exchange, remark, unexecuted
 from agent_builder.runs.deadline import RunClock
 from agent_builder.runs.observe import observation
 from agent_builder.runs.pace import PageDeltas, WorkerText
@@ -43,6 +41,7 @@ from agent_builder.runs.race import guarded
 from agent_builder.runs.sequencer import Sequencer
 from agent_builder.storage.calibration import add_observation, put_rate, rate_scope
 from agent_builder.tools.calls import CapabilityCall, CapabilityResult
+from agent_builder.tools.reads import ReadRecord
 
 Send = Callable[[HostFrame], Awaitable[None]]
 
@@ -56,9 +55,10 @@ class Turn(StrEnum):
 
 
 class ModelRounds:
-    """One per Run. Raises RunError leaves; WorkerProtocol for a move that is not the Worker's."""
+    """One per Run. `reads`: what the model has seen of files; a result that is shortened takes that back. Raises RunError
+    leaves; WorkerProtocol for a move that is not the Worker's."""
 
-    def __init__(self, turn: AdmittedTurn, broker: ModelBroker, sequencer: Sequencer, clock: Clock, run_clock: RunClock) -> None:
+    def __init__(self, turn: AdmittedTurn, broker: ModelBroker, sequencer: Sequencer, clock: Clock, run_clock: RunClock, reads: ReadRecord) -> None:
         self.usage = Usage()
         self.answer: ModelAnswer | None = None
         self._turn = turn
@@ -67,11 +67,13 @@ class ModelRounds:
         self._sequencer = sequencer
         self._clock = clock
         self._run_clock = run_clock
+        self._reads = reads
         self._budgets = turn.model.profile.budgets
         self._exchanges: list[Exchange] = []
         self._move = Turn.ASK
         self._open: list[CapabilityCall] = []
         self._results: list[ToolExchange] = []
+        self._whole_results: dict[str, str] = {}
         self._awaited_ids: list[str] = []
         self._calls_made = self._rounds = self._tools_used = 0
         self._corrected = self._recovered = self._without_tools = self._finishing = False
@@ -122,16 +124,35 @@ class ModelRounds:
         return answer
 
     def _render(self) -> RenderedRequest:
-        return render_call(
-            self._plan, self._exchanges, with_tools=self._offers_tools(), finalize=self._finishing, counter=self._turn.counter
-        )
+        """Where the window has no room for the newest results, they are shortened."""
+        while True:
+            try:
+                return render_call(
+                    self._plan, self._exchanges, with_tools=self._offers_tools(), finalize=self._finishing, counter=self._turn.counter
+                )
+            except ModelContextLimit:
+                if not self._shorten_newest():
+                    raise
+
+    def _shorten_newest(self) -> bool:
+        """Halves the longest result of the newest calls. False when nothing is left to be shortened."""
+        calls = list(self._exchanges[-1].calls) if self._exchanges else []
+        longest = max(calls, key=lambda call: len(call.result.encode()), default=None)
+        if longest is None or len(longest.result.encode()) <= 2 * RECEIPT_BYTES:
+            return False
+        whole = self._whole_results.get(longest.call_id, longest.result)
+        text = project_result(longest.call_id, whole, len(longest.result.encode()) // 2, reason="window_bound")
+        calls[calls.index(longest)] = longest.model_copy(update={"result": text})
+        self._exchanges[-1] = self._exchanges[-1].model_copy(update={"calls": tuple(calls)})
+        self._reads.forget()
+        return True
 
     def _request(self, rendered: RenderedRequest, number: int) -> ModelRequest:
         results = [call.result for exchange in self._exchanges for call in exchange.calls]
         return ModelRequest(
             model=self._turn.model, rendered=rendered, call=number,
             offered=self._turn.toolset.specs if rendered.tools else (),
-            quotations=(self._turn.turn.user_text, *results),
+            quotations=(self._turn.turn.user_text, self._turn.preface, *results),
             correction_available=not self._corrected and not self._finishing,
             deadline=self._run_clock.deadline, kind="turn",
         )
@@ -162,11 +183,11 @@ class ModelRounds:
             return ModelDone(number, [], False)
         if self._finishing:
             return self._ask_once_more(number)
-        if any(call.fault is not None for call in answer.calls):
-            return await self._correct(number, answer)
         if len(answer.calls) > 1 and self._turn.model.profile.several_calls == "refuse":
             raise ModelToolLoop
-        if len(answer.calls) > self._tools_left():
+        if any(call.fault is not None for call in answer.calls):
+            return await self._correct(number, answer)
+        if len(answer.calls) > self._tools_left() or not _fit_into_a_frame(answer.calls):
             raise ModelToolLoop
         self._open = [_capability_call(call) for call in answer.calls]
         self._exchanges.append(Exchange(text=answer.text if not answer.calls[0].written_as_text else ""))
@@ -186,23 +207,14 @@ class ModelRounds:
             raise ModelToolLoop
         self._corrected, self._awaited_ids = True, []
         wrong = next(call for call in answer.calls if call.fault is not None)
-        remark = self._remark(wrong)
+        words = remark(wrong, self._turn.toolset.specs)
         if wrong.written_as_text:
-            self._exchanges.append(Exchange(text=answer.text, correction=remark))
+            self._exchanges.append(Exchange(text=answer.text, correction=words))
             return ModelDone(number, [], True)
         self._tools_used += 1
-        await self._sequencer.emit(*_unexecuted(call_id := _new_call_id(), wrong))
-        refused = ToolExchange(
-            call_id=call_id, tool_id=wrong.tool_id or wrong.name, arguments=wrong.arguments or {}, written_as_text=False,
-            outcome="refused", result=remark,
-        )
-        self._exchanges.append(Exchange(text=answer.text, calls=(refused,)))
+        await self._sequencer.emit(*unexecuted(call_id := _new_call_id(), wrong))
+        self._exchanges.append(Exchange(text=answer.text, calls=(refused_exchange(call_id, wrong, words),)))
         return ModelDone(number, [], True)
-
-    def _remark(self, call: ProposedCall) -> str:
-        names = ", ".join(spec.provider_name for spec in self._turn.toolset.specs)
-        text = f"This call was not executed: {call.fault}. Tools: {names}. Call one of them with valid arguments, or answer in plain words."
-        return text.encode()[:CORRECTION_BYTES].decode(errors="ignore")
 
     # the Worker takes up calls ---------------------------------------------------------------------------
 
@@ -226,6 +238,9 @@ class ModelRounds:
     def record(self, call: CapabilityCall, result: CapabilityResult) -> ToolResult:
         """Keeps the result as the model will see it, and gives the Worker its outcome."""
         text = project_result(call.call_id, result.text, self._result_bytes_left)
+        if text != result.text:
+            self._reads.forget()
+        self._whole_results[call.call_id] = result.text
         self._result_bytes_left -= len(text.encode())
         self._open.pop(0)
         self._results.append(ToolExchange(
@@ -280,17 +295,12 @@ def _capability_call(call: ProposedCall) -> CapabilityCall:
     return CapabilityCall(call_id=_new_call_id(), tool_id=call.tool_id, arguments=call.arguments, written_as_text=call.written_as_text)
 
 
+def _fit_into_a_frame(calls: Sequence[ProposedCall]) -> bool:
+    """Whether the Worker can be told of all of them at once."""
+    size = sum(len(canonical_json(call.arguments)) + CALL_FRAME_BYTES for call in calls)
+    return size + CALL_FRAME_BYTES <= IPC_FRAME_BYTES
+
+
 def _new_call_id() -> str:
     """Provider ids may repeat or be missing, so every call gets one of ours."""
     return f"call_{new_id()[:8]}"
-
-
-def _unexecuted(call_id: str, call: ProposedCall) -> tuple[Payload, ...]:
-    tool_id = (call.tool_id or call.name)[:CALL_ID_BYTES]
-    arguments = call.arguments or {}
-    return (
-        ToolCallProposed(call_id=call_id, tool_id=tool_id, arguments_digest=digest_of(arguments), preview="", written_as_text=False),
-        ToolCallFinished(call_id=call_id, tool_id=tool_id, outcome="refused", code="invalid_call", receipt={"fault": call.fault or ""}),
-    )
-
-

@@ -73,7 +73,7 @@ class CapabilityBroker:
             return refused("denied_by_policy", f"the tool {clip(call.tool_id, CALL_PREVIEW_BYTES)} is not available")
         fault = spec.fault(call.arguments)
         if fault is not None:
-            return refused("arguments", f"nothing was done: {fault}; {spec.provider_name} takes {_takes(spec)}")
+            return refused("arguments", f"nothing was done: {fault}; {spec.provider_name} takes {spec.takes}")
         ended = scope.calls.outcome_of(call)
         if ended is None:
             return None
@@ -183,10 +183,6 @@ def _request(call: CapabilityCall, scope: ToolScope, effect: Effect) -> Permissi
         run_id=scope.identity.run_id, call_id=call.call_id, tool_id=call.tool_id, preview=effect.preview, truncated=effect.truncated,
         diff=effect.diff, expires_at=scope.approvals.expires_at(), wait_s=scope.approvals.remaining_s(), check=effect.check,
     )
-
-
-def _takes(spec: ToolSpec) -> str:
-    return ", ".join(name if name in spec.required else f"{name} (optional)" for name in spec.properties)
 
 
 def _stale(sentence: str) -> CapabilityResult:

@@ -35,6 +35,10 @@ class ReadRecord:
             file = self._files[path] = _Seen(digest)
         file.ranges = _merged([*file.ranges, seen])
 
+    def forget(self) -> None:
+        """What was shown was cut away again before the model saw it: nothing counts as read any more."""
+        self._files.clear()
+
     def covers(self, path: str, digest: str, wanted: Range) -> bool:
         """Whether all of `wanted` was seen in exactly this version. Nothing is always seen."""
         if wanted[0] == wanted[1]:
