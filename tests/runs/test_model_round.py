@@ -118,19 +118,19 @@ async def test_a_result_that_the_window_has_no_room_for_is_shortened_and_does_no
 
 async def test_results_beyond_what_a_run_may_show_are_shortened_and_do_not_count_as_read(bench: RunBench) -> None:
     bench.qualified = a_model(131072)
-    bench.profile(Budgets(model_calls=10, tool_calls=8))
+    bench.profile(Budgets(model_calls=12, tool_calls=10))
     put(bench.workspace, "a.md", "".join(f"line {number:03} abcdef\n" for number in range(READ_BYTES // 16)))
     for number in range(90):
         put(bench.workspace, f"d/{number}.txt", "needle " * 30 + "\n")
-    for pattern in ("needle", "needl", "need", "eedle", "edle", "eedl"):
+    for pattern in ("needle", "needl", "need", "eedle", "edle", "eedl", "edl", "dle"):
         bench.model.calls(proposed("file/grep", pattern=pattern))
     bench.model.calls(proposed("file/read_text", path="a.md"))
     bench.model.calls(proposed("file/edit", path="a.md", old="line 255 abcdef", new="x"))
     done = await play(bench)
-    assert [one.get("code") for one in done.of("tool.call.finished")] == [None] * 7 + ["not_read"]
+    assert [one.get("code") for one in done.of("tool.call.finished")] == [None] * 9 + ["not_read"]
     shown = [text for role, text in messages(bench) if role == "tool"]
-    assert "reason run_result_bound" in shown[6]
-    assert sum(len(text.encode()) for text in shown) <= result_budget(8) + RECEIPT_BYTES
+    assert "reason run_result_bound" in shown[8]
+    assert sum(len(text.encode()) for text in shown) <= result_budget(10) + RECEIPT_BYTES
 
 
 async def test_each_call_has_one_result_in_the_transcript_of_every_request(bench: RunBench) -> None:
