@@ -101,7 +101,7 @@ class _Draft:
 
     @property
     def preface(self) -> str:
-        return preface_of(self.inputs.attachments, self.git)
+        return preface_of(self.inputs.attachments, self.git, tools=bool(self.inputs.toolset.specs))
 
 
 def _draft(inputs: PlanInputs, fixed: FixedParts, headroom: int, counter: TokenCounter) -> _Draft:
@@ -136,7 +136,8 @@ def _shows_git(inputs: PlanInputs, start: int) -> bool:
 
 
 def _user(inputs: PlanInputs, git: str | None, counter: TokenCounter) -> Rendered:
-    return priced(user_message(inputs.user_text, preface_of(inputs.attachments, git)), counter)
+    preface = preface_of(inputs.attachments, git, tools=bool(inputs.toolset.specs))
+    return priced(user_message(inputs.user_text, preface), counter)
 
 
 def _without_notes_or_git(draft: _Draft, counter: TokenCounter) -> _Draft | None:
@@ -190,7 +191,11 @@ def _note_section(notes: Notes, counter: TokenCounter) -> tuple[Section, ...]:
 
 def _message_sections(draft: _Draft, counter: TokenCounter) -> list[Section]:
     """This Turn's message and what stands behind it, which is one provider message."""
-    found = [section("attachment", "user", "untrusted", f"workspace/{one.path}", attachment_block(one), counter) for one in draft.inputs.attachments]
+    tools = bool(draft.inputs.toolset.specs)
+    found = [
+        section("attachment", "user", "untrusted", f"workspace/{one.path}", attachment_block(one, tools=tools), counter)
+        for one in draft.inputs.attachments
+    ]
     if draft.git is not None:
         found.append(section("git status", "user", "untrusted", "workspace git", git_block(draft.git), counter))
     return [*found, section("message", "user", "operator", "this Turn", draft.inputs.user_text, counter)]

@@ -2,6 +2,7 @@
 rendered in later requests byte for byte as it was in its own, and a provider can reuse what it has evaluated.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 
 from agent_builder.context.costs import Message
@@ -62,17 +63,31 @@ def _name(call: ToolExchange) -> str:
     return call.tool_id.replace("/", "_")
 
 
-def preface_of(attachments: Sequence[Attachment], git_status: str | None) -> str:
-    """What stands behind this Turn's message: untrusted data, each part between marks that its content cannot forge."""
-    parts = [attachment_block(one) for one in attachments]
+def preface_of(attachments: Sequence[Attachment], git_status: str | None, *, tools: bool) -> str:
+    """What stands behind this Turn's message: untrusted data, each part between marks that its content cannot forge. With
+    `tools` a part of a file says how to read on."""
+    parts = [attachment_block(one, tools=tools) for one in attachments]
     if git_status is not None:
         parts.append(git_block(git_status))
     return "\n".join([PREFACE_HEAD, *parts]) if parts else ""
 
 
-def attachment_block(attachment: Attachment) -> str:
-    whole = f"file {attachment.path}, {attachment.bytes} bytes"
-    return fenced(f"{whole}, only the first part" if attachment.truncated else whole, attachment.text)
+def attachment_block(attachment: Attachment, *, tools: bool) -> str:
+    part = _part(attachment, tools=tools) if attachment.truncated else ""
+    return fenced(f"file {attachment.path}, {attachment.bytes} bytes{part}", attachment.text)
+
+
+def _part(attachment: Attachment, *, tools: bool) -> str:
+    """Which part of the file was attached, and the one call that gives the next."""
+    text = attachment.text
+    if not text.endswith("\n"):
+        return f", only the first {len(text.encode())} bytes, since line 1 is too long to be shown whole"
+    lines = text.count("\n")
+    part = f", only lines 1-{lines}"
+    if not tools:
+        return part
+    arguments = json.dumps({"path": attachment.path, "start_line": lines + 1}, ensure_ascii=False)
+    return f"{part}; for more call file_read_text with {arguments}"
 
 
 def git_block(status: str) -> str:
