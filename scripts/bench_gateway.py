@@ -145,6 +145,15 @@ class Gateway:
                     return
                 await asyncio.sleep(0.005)
 
+    async def parked_anew(self, before: set[int]) -> None:
+        """Returns when the spare is the only Worker and none of those `before`: of the Agent used last, with nothing going on."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                await self.ready()
+                if len(self.workers) == 1 and not set(self.workers) & before:
+                    return
+                await asyncio.sleep(0.005)
+
     async def new_agent(self, name: str) -> str:
         return str((await self.ask("POST", "/api/agents", {"name": name}))[0]["agent_id"])
 

@@ -32,8 +32,7 @@ async def _first_delta(gateway: Gateway, raw: RawClient, repeats: int) -> list[R
     direct = [(await raw.run(spec())).first_s for _ in range(repeats)]
     warm = [await gateway.run(spec()) for _ in range(repeats)]
     other = await gateway.new_agent("Benchmark: another Agent")
-    # The spare belongs to the Agent used last, so that each of these spawns its Worker.
-    cold = [await gateway.run(spec(), agent=gateway.agent if number % 2 else other) for number in range(repeats)]
+    cold = [await _with_own_worker(gateway, gateway.agent if number % 2 else other) for number in range(repeats)]
     floor = sorted(direct)[len(direct) // 2]
     parts = {
         "from the POST to the 202": [seen.accepted - seen.sent for seen in warm],
@@ -46,6 +45,14 @@ async def _first_delta(gateway: Gateway, raw: RawClient, repeats: int) -> list[R
         Row("POST runs → 202", "ms", _ms(parts["from the POST to the 202"]), 8),
         *(Row(f"of a warm Turn: {name}", "ms", _ms(values)) for name, values in list(parts.items())[1:]),
     ]
+
+
+async def _with_own_worker(gateway: Gateway, agent: str) -> Seen:
+    """A Turn of another Agent than the last one, to whom the spare belongs: its Worker is spawned."""
+    before = set(gateway.workers)
+    seen = await gateway.run(spec(), agent=agent)
+    await gateway.parked_anew(before)
+    return seen
 
 
 async def _lag(gateway: Gateway, raw: RawClient, repeats: int) -> list[Row]:

@@ -14,6 +14,7 @@ from agent_builder.protocol.ports import Clock
 from agent_builder.sandbox.inspection import verify_confined
 from agent_builder.sandbox.launch import READY_LINE, command_command, release_line
 from agent_builder.sandbox.process_identity import ProcessIdentity, identify, send_signal
+from agent_builder.sandbox.spawn import spawn
 from agent_builder.sandbox.termination import kill
 
 Stopped = Literal["wall_clock", "output"]
@@ -71,10 +72,7 @@ async def run_confined(
 async def _spawned(
     command: list[str], environment: dict[str, str], directory: Path
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, ProcessIdentity]]:
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=directory, env=environment, start_new_session=True, close_fds=True,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, limit=HANDSHAKE_BYTES,
-    )
+    process = await spawn(command, directory, environment, limit=HANDSHAKE_BYTES)
     try:
         identity = identify(process.pid)
     except ProcessLookupError as error:

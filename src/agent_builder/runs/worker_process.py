@@ -27,6 +27,7 @@ from agent_builder.protocol.tool_catalog import CATALOG
 from agent_builder.sandbox.inspection import verify_confined
 from agent_builder.sandbox.launch import worker_command, worker_environment
 from agent_builder.sandbox.process_identity import ProcessIdentity, identify
+from agent_builder.sandbox.spawn import spawn
 from agent_builder.sandbox.termination import terminate
 
 log = logging.getLogger(__name__)
@@ -57,10 +58,7 @@ class WorkerProcess:
         """A confined Worker that is READY and has seen no byte of any conversation. Raises SandboxFailed, WorkerCrashed."""
         try:
             home.root.mkdir(parents=True, mode=0o700)
-            process = await asyncio.create_subprocess_exec(
-                *worker_command(home.worker_env), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE, cwd=home.root, env=worker_environment(), limit=IPC_FRAME_BYTES, start_new_session=True,
-            )
+            process = await spawn(worker_command(home.worker_env), home.root, worker_environment(), limit=IPC_FRAME_BYTES)
         except BaseException as error:
             shutil.rmtree(home.root, ignore_errors=True)  # where making it is what failed, it is not there
             if isinstance(error, OSError):

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from agent_builder.protocol.errors import SandboxFailed
-from agent_builder.protocol.limits import QUALIFICATION_S
+from agent_builder.protocol.limits import HANDSHAKE_BYTES, QUALIFICATION_S
 from agent_builder.sandbox.landlock import REQUIRED_ABI, abi_version
 from agent_builder.sandbox.launch import command_command, worker_command, worker_environment
 from agent_builder.sandbox.linux_calls import MACHINE
 from agent_builder.sandbox.probes import COMMAND_EXPECTED, WORKER_EXPECTED, Targets
 from agent_builder.sandbox.profiles import COMMAND_BASH
 from agent_builder.sandbox.seccomp import ARCHITECTURES
+from agent_builder.sandbox.spawn import spawn
 
 # Only x86_64 has a second numbering to try. SIGSEGV where the kernel has no i386 calls at all.
 _EXPECTED_ENDS = (-signal.SIGSYS, -signal.SIGSEGV) if MACHINE == "x86_64" else (0,)
@@ -55,10 +56,14 @@ async def failed_probes(worker_env: Path, scratch: Path) -> list[str]:
     with _targets(scratch) as (targets, inside):
         worker = [*worker_command(worker_env), "--qualify"]
         command, environment = command_command(COMMAND_BASH.name, worker_env, inside)
-        found = await asyncio.gather(
-            _failures("worker", worker, worker_environment(), WORKER_EXPECTED, targets, inside),
-            _failures("command", [*command, "--qualify"], environment, COMMAND_EXPECTED, targets, inside),
-        )
+        probing = [
+            asyncio.create_task(_failures("worker", worker, worker_environment(), WORKER_EXPECTED, targets, inside)),
+            asyncio.create_task(_failures("command", [*command, "--qualify"], environment, COMMAND_EXPECTED, targets, inside)),
+        ]
+        try:
+            found = await asyncio.gather(*probing)
+        finally:
+            await asyncio.wait(probing)  # whatever ended one of them: both processes are gone then
     return [name for failures in found for name in failures]
 
 
@@ -67,9 +72,9 @@ async def _failures(
 ) -> list[str]:
     # No new session: a session leader could not call setsid anyway, and the probe would prove nothing.
     request = json.dumps({"probe": {"targets": targets, "then_die": MACHINE == "x86_64"}}).encode() + b"\n"
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=inside, env=environment, pass_fds=(targets.descriptor,),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    process = await spawn(
+        command, inside, environment, limit=HANDSHAKE_BYTES, stderr=asyncio.subprocess.DEVNULL, pass_fds=(targets.descriptor,),
+        new_session=False,
     )
     try:
         output, _ = await process.communicate(request)
