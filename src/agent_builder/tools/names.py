@@ -32,10 +32,19 @@ def _existing(workspace: Path, expired: Callable[[], bool]) -> list[str]:
 
 
 def _alike(path: str, names: list[str]) -> list[str]:
-    """Files of the same name elsewhere first, then similar paths."""
-    last = path.rsplit("/", 1)[-1].lower()
-    same = [name for name in names if name.rsplit("/", 1)[-1].lower() == last]
-    return list(dict.fromkeys([*same, *difflib.get_close_matches(path, names, _ALIKE)]))
+    """Files of the same name elsewhere first, then of the same name with another ending, then similar paths."""
+    last = _last(path)
+    same = [name for name in names if _last(name) == last]
+    ending = [name for name in names if _stem(_last(name)) == _stem(last)]
+    return list(dict.fromkeys([*same, *ending, *difflib.get_close_matches(path, names, _ALIKE)]))
+
+
+def _last(path: str) -> str:
+    return path.rsplit("/", 1)[-1].lower()
+
+
+def _stem(name: str) -> str:
+    return name.rsplit(".", 1)[0] or name
 
 
 def _within(names: list[str]) -> list[str]:
