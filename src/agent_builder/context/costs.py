@@ -58,7 +58,7 @@ def total(parts: tuple[Rendered, ...], counter: TokenCounter) -> Totals:
 
 def priced(message: Message, counter: TokenCounter) -> Rendered:
     digest = digest_of(message)
-    return Rendered(message, digest, remembered(counter, digest, lambda: _message_cost(message, counter.count)))
+    return Rendered(message, digest, remembered(counter, digest, lambda: message_cost(message, counter)))
 
 
 def priced_schema(schema: Message, counter: TokenCounter) -> Rendered:
@@ -66,7 +66,9 @@ def priced_schema(schema: Message, counter: TokenCounter) -> Rendered:
     return Rendered(schema, digest, remembered(counter, digest, lambda: _json_cost(schema, counter.count)))
 
 
-def _message_cost(message: Message, count: Callable[[str], int]) -> Cost:
+def message_cost(message: Message, counter: TokenCounter) -> Cost:
+    """Counted anew; `priced` remembers."""
+    count = counter.count
     content = str(message["content"])
     text = count(content) + count(str(message["role"]))
     spare, units = 2, 1

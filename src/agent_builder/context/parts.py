@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agent_builder.context.compaction import Room, TurnSize
-from agent_builder.context.costs import Cost, Rendered, priced, priced_schema, remembered
+from agent_builder.context.costs import Cost, Rendered, message_cost, priced, priced_schema, remembered
 from agent_builder.context.inputs import PlanInputs
 from agent_builder.context.instructions import AGENT, AGENT_TOOLS, PLATFORM, environment
 from agent_builder.context.plan import RenderedTurn, Role, Section, Trust
@@ -95,7 +95,7 @@ def turn_sizes(history: Sequence[CompletedTurnContext], counter: TokenCounter, i
 
 
 def _turn_costs(bundle: CompletedTurnContext, counter: TokenCounter) -> tuple[Cost, Cost]:
-    costs = [part.cost for part in rendered_turn(bundle, counter).messages]
+    costs = [message_cost(message, counter) for message in turn_messages(bundle)]
     whole = Cost(*(sum(getattr(cost, name) for cost in costs) for name in ("text", "spare", "units", "bytes")))
     return costs[0], whole
 
