@@ -67,6 +67,7 @@ class App:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):
                 await self.active.idle()
+        await self.active.abandon()
         self.live.end_all()
 
 

@@ -119,6 +119,7 @@ class Gateway:
         line = await asyncio.wait_for(self.process.stdout.readline(), 30)
         if not line:
             await self.process.wait()
+            self._release()
             raise RuntimeError(self.log_text().strip().splitlines()[-1])
         if ready:
             await self.until_ready()
@@ -141,23 +142,24 @@ class Gateway:
         finally:
             if self.process.returncode is None:
                 self.process.kill()
-            self.process._transport.close()  # type: ignore[attr-defined]
-            self.process = None
-            self.log.close()
+            self._release()
         return status
 
     async def kill(self) -> None:
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         await self.process.wait()
-        self.process._transport.close()  # type: ignore[attr-defined]
-        self.process = None
-        self.log.close()
+        self._release()
 
     async def killed(self) -> None:
         """Waits for the end that a failpoint brings."""
         assert self.process is not None
         assert await asyncio.wait_for(self.process.wait(), 30) == -signal.SIGKILL
+        self._release()
+
+    def _release(self) -> None:
+        """The process has ended."""
+        assert self.process is not None
         self.process._transport.close()  # type: ignore[attr-defined]
         self.process = None
         self.log.close()

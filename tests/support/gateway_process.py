@@ -18,8 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_builder import __main__ as program
+from agent_builder.app import StartRefused
 from agent_builder.protocol.errors import StorageFull
-from agent_builder.settings import read_settings
+from agent_builder.settings import SettingsError, read_settings
 from agent_builder.storage.database import Database
 from tests.support.clock import MovableClock
 
@@ -110,4 +111,7 @@ def say(answer: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    try:
+        sys.exit(asyncio.run(main()))
+    except (SettingsError, StartRefused) as error:
+        sys.exit(f"agent-builder: {error}")

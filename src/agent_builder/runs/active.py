@@ -18,6 +18,7 @@ class ActiveRuns:
         self._start_task = start_task
         self._reserved: dict[str, str] = {}  # Run to Agent
         self._runs: dict[str, Run] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()  # of the next slot that becomes free
 
     @property
@@ -40,7 +41,7 @@ class ActiveRuns:
         del self._reserved[run.identity.run_id]
         self._runs[run.identity.run_id] = run
         self._tell()
-        self._start_task(self._execute(run))
+        self._tasks[run.identity.run_id] = self._start_task(self._execute(run))
 
     def get(self, run_id: str) -> Run | None:
         return self._runs.get(run_id)
@@ -69,13 +70,19 @@ class ActiveRuns:
         for run in self._runs.values():
             run.cancel()
 
+    async def abandon(self) -> None:
+        """Ends the Runs that could not be ended in order, such as one whose terminal finds no space: recovery writes it."""
+        for task in self._tasks.values():
+            task.cancel()
+        await self.idle()
+
     async def _execute(self, run: Run) -> None:
         try:
             await run.execute()
         except Exception:
             log.exception("a Run could not be ended; recovery will do it at the next start")
         finally:
-            del self._runs[run.identity.run_id]
+            del self._runs[run.identity.run_id], self._tasks[run.identity.run_id]
             self._tell()
 
     def _tell(self) -> None:
