@@ -18,7 +18,7 @@ Code = Annotated[str, Field(json_schema_extra={"enum": sorted(leaf_classes())})]
 class Answer(BaseModel):
     """`nulls`: fields without a value are shown as null instead of being left out."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # built at first use: a start needs few of them
     nulls: ClassVar[bool] = False
 
     def to_json(self) -> str:

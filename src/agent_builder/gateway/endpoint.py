@@ -32,11 +32,11 @@ _READING = ("GET", "HEAD")
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """What the Gateway itself keeps: sessions, the memory of failed logins, and the text of its document."""
+    """What the Gateway itself keeps: sessions, the memory of failed logins, and what gives the text of its document."""
 
     sessions: Sessions
     throttle: LoginThrottle
-    document: str
+    document: Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)

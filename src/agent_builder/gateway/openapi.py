@@ -6,6 +6,7 @@
 import json
 import re
 import sys
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -37,7 +38,9 @@ carry Event frames (id: the seq, event: the type) and frames without id named co
 Control, and an Event's payload is the schema of its type."""
 
 
+@cache
 def document_json() -> str:
+    """The text, made at first use: no start waits for what no page asks for."""
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 

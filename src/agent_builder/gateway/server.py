@@ -21,7 +21,7 @@ from agent_builder.gateway.throttle import LoginThrottle
 
 def build_gateway(services: Services) -> Starlette:
     """The application; it opens nothing and closes nothing."""
-    door = Door(Sessions(services.clock, services.port), LoginThrottle(services.clock), document_json())
+    door = Door(Sessions(services.clock, services.port), LoginThrottle(services.clock), document_json)
     routes: list[BaseRoute] = [Route(path, PathApp(services, door, endpoints)) for path, endpoints in _by_path(ENDPOINTS).items()]
     app = Starlette(
         routes=routes,
