@@ -13,8 +13,9 @@ AGENT = (
 )
 
 AGENT_TOOLS = (
-    "Use a tool only when you need the workspace, one call at a time. Paths are relative. "
-    'Example: asked for the port in app.ini, call file_read_text with {"path": "app.ini"}, then answer in plain words from its result.'
+    "Use a tool only when you need the workspace. To use one, reply with only the call, nothing before or after it, for example:\n"
+    '{"name": "file_edit", "arguments": {"path": "app.ini", "old": "port = 80", "new": "port = 81"}}\n'
+    "Never describe a call instead of making it. Paths are relative. After the result, answer in plain words."
 )
 
 FINALIZATION_MARKER = "No more tools in this Turn. Answer now in plain words, from what stands above."
