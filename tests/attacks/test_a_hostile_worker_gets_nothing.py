@@ -73,6 +73,7 @@ async def nothing_came_of(done: Done, bench: RunBench, before: object, code: str
 async def test_after_ready(bench: RunBench, attack: str, code: str) -> None:
     before = snapshot(bench.workspace)
     bench.model.calls(WRITE)
+    bench.decision = "" if "approval" in attack else "deny"
     done = await bench.run(real_workers(bench.clock), f"attack: {attack}")
     await nothing_came_of(done, bench, before, code)
 
