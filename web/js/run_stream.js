@@ -91,8 +91,16 @@ export function createRunStream(wiring) {
     refresh();
   }
 
+  /** A Run must be read from another place: a new connection, which counts as a try, so that it cannot go on for ever. */
+  function resync() {
+    if (!connection) return;
+    connection.abort();
+    failed(null);
+  }
+
   return {
     refresh,
+    resync,
     /** The operator's button after the third failure, a woken tab, or a Run that must be read from its start. */
     reopen,
     setVisible(value) {

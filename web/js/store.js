@@ -8,12 +8,29 @@
 export function createStore(reduce, initial) {
   let state = initial;
   const watchers = new Set();
+  let told = state;
+  let batches = 0;
 
   function dispatch(action) {
-    const next = reduce(state, action);
-    if (next === state) return;
-    state = next;
+    state = reduce(state, action);
+    if (!batches) tell();
+  }
+
+  function tell() {
+    if (state === told) return;
+    told = state;
     for (const watcher of [...watchers]) watcher();
+  }
+
+  /** Several actions that belong together are told of once, when `change` is done. */
+  function batch(change) {
+    batches += 1;
+    try {
+      change();
+    } finally {
+      batches -= 1;
+      if (!batches) tell();
+    }
   }
 
   /** Calls `show(selected)` now and whenever the selected value is another one; `signal` ends it. */
@@ -30,7 +47,7 @@ export function createStore(reduce, initial) {
     guarded(show, seen);
   }
 
-  return { get: () => state, dispatch, watch };
+  return { get: () => state, dispatch, batch, watch };
 }
 
 /** Selections may be arrays of parts; they are equal when each part is the same object. */

@@ -158,3 +158,20 @@ test("an orderly end with nothing left to hear is quiet", async () => {
   assert.equal(seen.statuses.at(-1), "idle");
   assert.equal(timers.waiting.size, 0);
 });
+
+test("a Run that must be read anew gets another connection, and the tries are counted", async () => {
+  const { stream, connections, timers, seen } = setUp([run("r1")]);
+  stream.refresh();
+  await settled();
+  for (const ms of [500, 2000, 5000]) {
+    stream.resync();
+    await settled();
+    assert.ok(connections.at(-1).signal.aborted);
+    timers.fire(ms);
+    await settled();
+  }
+  stream.resync();
+  await settled();
+  assert.equal(connections.length, 4);
+  assert.equal(seen.statuses.at(-1), "lost");
+});

@@ -32,3 +32,17 @@ test("an aborted signal ends a watcher", () => {
   store.dispatch({ type: "set", change: { a: 2 } });
   assert.equal(times, 1);
 });
+
+test("a batch is told once, when it is done, even when it fails", () => {
+  const store = createStore(reduce, { a: 1 });
+  const heard = [];
+  store.watch((state) => state.a, (a) => heard.push(a));
+  store.batch(() => [2, 3, 4].forEach((a) => store.dispatch({ type: "set", change: { a } })));
+  assert.throws(() =>
+    store.batch(() => {
+      store.dispatch({ type: "set", change: { a: 5 } });
+      throw new Error("midway");
+    }),
+  );
+  assert.deepEqual(heard, [1, 4, 5]);
+});

@@ -1,7 +1,7 @@
 /** Running Runs: which of them are listened to, what follows from their events, and stopping them. */
 import { agentPath } from "../api.js";
 import { createRunStream } from "../run_stream.js";
-import { isTerminal, runOf } from "../state/run_events.js";
+import { isPiece, isTerminal, runOf } from "../state/run_events.js";
 import { activeTurn, pageOf } from "../state/turns.js";
 
 const STOP_POLL_MS = 700;
@@ -27,14 +27,39 @@ export function createRunning({ store, api, lists, say, onSignedOut }) {
   const stream = createRunStream({
     fetch: (...args) => fetch(...args),
     timers: { setTimeout: (fn, ms) => setTimeout(fn, ms), clearTimeout: (id) => clearTimeout(id) },
-    wanted: () => wantedRuns(store.get()),
+    wanted: () => {
+      takePieces();
+      return wantedRuns(store.get());
+    },
     onEvent,
     onControl,
     onStatus: (status) => dispatch({ type: "stream/status", status }),
     onSignedOut,
   });
 
+  let pieces = [];
+  let frame = 0;
+
+  /** Pieces of text are drawn together, once per frame; anything else comes at once, behind the pieces before it. */
   function onEvent(envelope) {
+    if (isPiece(envelope)) {
+      pieces.push(envelope);
+      frame ||= requestAnimationFrame(takePieces);
+      return;
+    }
+    takePieces();
+    take(envelope);
+  }
+
+  function takePieces() {
+    cancelAnimationFrame(frame);
+    frame = 0;
+    const taken = pieces;
+    pieces = [];
+    if (taken.length) store.batch(() => taken.forEach(take));
+  }
+
+  function take(envelope) {
     const known = runOf(store.get(), envelope.run_id);
     if (envelope.seq <= known.lastSeq) return;
     dispatch({ type: "run/event", envelope });
@@ -56,15 +81,16 @@ export function createRunning({ store, api, lists, say, onSignedOut }) {
     lists.loadPreview(agentId, conversationId);
   }
 
-  function onControl(frame) {
-    dispatch({ type: "run/control", frame });
-    const run = runOf(store.get(), frame.run_id);
-    if (frame.kind === "resync") {
-      dispatch({ type: "run/restart", runId: frame.run_id });
-      queueMicrotask(stream.reopen);
+  function onControl(control) {
+    takePieces();
+    dispatch({ type: "run/control", frame: control });
+    const run = runOf(store.get(), control.run_id);
+    if (control.kind === "resync") {
+      dispatch({ type: "run/restart", runId: control.run_id });
+      queueMicrotask(stream.resync);
     }
-    if (frame.kind === "snapshot" && frame.turn) snapshot(frame, run);
-    if (frame.kind === "gone") over(frame.run_id, run);
+    if (control.kind === "snapshot" && control.turn) snapshot(control, run);
+    if (control.kind === "gone") over(control.run_id, run);
   }
 
   function snapshot({ turn, run_id: runId }, run) {

@@ -4,6 +4,8 @@
 
 export const MAX_ATTACHMENTS = 4;
 const MAX_LOOSE_NAMES = 200;
+/** A longer text cannot be sent anyway. */
+const MAX_TEXT_CHARS = 32_768;
 const ASCII_NAME = /[\w.\-/+@~]+/g;
 const LOOSE = /[^\w.\-/+@~]/;
 
@@ -13,7 +15,16 @@ const LOOSE = /[^\w.\-/+@~]/;
  * @returns {WorkspaceFile[]} in the order in which the text names them
  */
 export function namedFiles(text, files) {
-  if (!text || !files?.length) return [];
+  if (!text || text.length > MAX_TEXT_CHARS || !files?.length) return NONE;
+  if (text !== last.text || files !== last.files) last = { text, files, named: findNames(text, files) };
+  return last.named;
+}
+
+const NONE = [];
+/** Several parts of the page ask for the same text in one keystroke. */
+let last = { text: "", files: null, named: NONE };
+
+function findNames(text, files) {
   const names = namesOf(files);
   const found = new Map();
   for (const match of text.matchAll(ASCII_NAME)) note(found, names.get(trimmed(match[0], names)), match.index);

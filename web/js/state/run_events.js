@@ -51,6 +51,11 @@ export function runs(state = {}, action) {
   }
 }
 
+/** A piece of text that the next one continues. */
+export function isPiece(envelope) {
+  return DELTAS.has(envelope.type);
+}
+
 export function isTerminal(envelope) {
   return TERMINALS.has(envelope.type);
 }

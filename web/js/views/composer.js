@@ -40,6 +40,7 @@ export function composer(app, root) {
     ([agentId, draft, files]) => {
       box.disabled = !agentId;
       box.readOnly = draft.sending;
+      toggle(box, "long", draft.text.length > LONG_CHARS);
       if (box.value !== draft.text) {
         box.value = draft.text;
         grow(box);
@@ -131,11 +132,14 @@ function moreMenu(app, suggestions) {
   ];
 }
 
+/** From here on the field has its greatest height and the browser need not measure the text to find it. */
+const LONG_CHARS = 4_000;
+
 const GROWS_BY_ITSELF = globalThis.CSS?.supports?.("field-sizing", "content");
 
 /** Browsers without `field-sizing` get the height of the text by measuring it. */
 function grow(box) {
-  if (GROWS_BY_ITSELF) return;
+  if (GROWS_BY_ITSELF || box.value.length > LONG_CHARS) return;
   box.style.height = "auto";
   box.style.height = `${box.scrollHeight}px`;
 }

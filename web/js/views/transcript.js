@@ -29,6 +29,7 @@ export function transcript(app, root) {
   let list = null;
   let drawn = [];
   let shownId;
+  let shownAbove = null;
   let shownState = { key: null, life: new AbortController() };
 
   function show([page, runs, agentId, conversationId]) {
@@ -70,7 +71,9 @@ export function transcript(app, root) {
   }
 
   function drawState(page, agentId, conversationId) {
-    earlier.replaceChildren(...earlierParts(app, page, agentId, conversationId));
+    const above = `${conversationId} ${page.before ? page.earlier : "none"}`;
+    if (above !== shownAbove) earlier.replaceChildren(...earlierParts(app, page, agentId, conversationId));
+    shownAbove = above;
     const parts = stateParts(app, page, agentId, conversationId);
     if (parts.key === shownState.key) return;
     shownState.life.abort();
