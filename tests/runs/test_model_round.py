@@ -1,7 +1,9 @@
 """What one Run and its model may say to each other: the moves that the host decides, whatever the Worker thinks of them."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,7 +15,7 @@ from agent_builder.protocol.model_profile import Budgets
 from tests.support.capability import put
 from tests.support.piped_worker import Piped, behave
 from tests.support.plans import a_model
-from tests.support.run_bench import Done, RunBench, proposed, run_bench
+from tests.support.run_bench import OFFERED, Done, RunBench, proposed, run_bench
 
 
 def faulty(name: str = "file_delete", tool_id: str = "", fault: str = "'file_delete' is not one of the tools") -> ProposedCall:
@@ -144,3 +146,36 @@ async def test_each_call_has_one_result_in_the_transcript_of_every_request(bench
         assert [one["tool_call_id"] for one in request.rendered.messages if one["role"] == "tool"] == asked
         assert len(set(asked)) == len(asked)
     assert len(asked) == 4
+
+
+def any_answer(pick: Random) -> tuple[ProposedCall, ...]:
+    """What a model may propose at once: right and faulty calls, its own and written ones, several."""
+    kinds = [
+        proposed("file/stat", path="a.md"), proposed("file/read_text", path="a.md"), proposed("file/grep", pattern="x"),
+        proposed("file/write", path="b.md", content="x" * WRITE_BYTES), faulty(), faulty("file_edit", "file/edit", "file_edit: old is missing"),
+        replace(proposed("file/stat", path="none"), written_as_text=True), replace(faulty("x"), written_as_text=True),
+    ]
+    return tuple(pick.choice(kinds) for _ in range(pick.choice([0, 1, 1, 1, 2, 3, 9])))
+
+
+async def test_host_and_worker_agree_whatever_the_model_answers(bench: RunBench) -> None:
+    """An honest Worker never breaks the protocol, and nothing that a model says is a fault of ours."""
+    put(bench.workspace, "a.md", "x\n" * 2000)
+    ends = set()
+    for seed in range(150):
+        pick = Random(seed)
+        bench.profile(
+            Budgets(model_calls=pick.choice([1, 2, 4, 12]), tool_calls=pick.choice([1, 2, 16])), several_calls=pick.choice(["refuse", "in_order"]),
+            finalization=pick.choice(["empty_toolset", "marker_only"]),
+        )
+        bench.toolset = pick.choice([OFFERED, OFFERED, OFFERED, toolset_of(())])
+        bench.model.answers.clear()
+        for _ in range(12):
+            answer = any_answer(pick)
+            bench.model.calls(*answer, text="" if answer else "said")
+        done = await play(bench)
+        assert done.terminal == "run.completed" or done.code == "model_tool_loop", f"seed {seed}: {done}"
+        assert len(done.of("tool.call.started")) <= bench.qualified.profile.budgets.tool_calls
+        assert len(done.of("tool.call.finished")) == len(done.of("tool.call.proposed"))
+        ends.add(done.terminal)
+    assert ends == {"run.completed", "run.failed"}
