@@ -4,7 +4,6 @@ Only this exact process is ever signalled; its true exit status is what `close` 
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import shutil
@@ -129,8 +128,12 @@ class WorkerProcess:
         """Ends this process in stages, reaps it and removes its root. Gives the exit status; negative is a signal."""
         status = await terminate(self._process, self.identity, WORKER_GRACE_S)
         await asyncio.wait({self._stderr_reader})
-        with contextlib.suppress(FileNotFoundError):
+        try:
             await asyncio.to_thread(shutil.rmtree, self.home.root)
+        except FileNotFoundError:
+            log.info("the root of a Worker was gone already")
+        except OSError:
+            log.exception("the root of a Worker cannot be removed; the next start tries again")  # no reason to fell other Runs
         return status
 
     async def _become_ready(self) -> None:
