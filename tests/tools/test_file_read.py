@@ -75,7 +75,7 @@ async def test_a_line_that_is_too_long_is_cut_at_a_code_point_and_says_so(run: T
 async def test_a_start_behind_the_end_is_refused_with_the_number_of_lines(run: ToolRun) -> None:
     put(run.workspace, "a.txt", "a\nb\n")
     result = await run.call("file/read_text", path="a.txt", start_line=3)
-    assert (result.outcome, result.text) == ("refused", "a.txt has only 2 lines")
+    assert (result.outcome, result.text) == ("refused", "a.txt has only 2 lines; call again without start_line")
 
 
 async def test_a_missing_file_is_refused_with_the_names_that_exist(run: ToolRun) -> None:
@@ -84,6 +84,21 @@ async def test_a_missing_file_is_refused_with_the_names_that_exist(run: ToolRun)
     result = await run.call("file/read_text", path="readme.md")
     assert (result.outcome, result.code) == ("refused", "missing")
     assert result.text == "there is no file readme.md; files here are: docs/readme.md, notes.md, zzz.txt"
+
+
+@pytest.mark.parametrize(("path", "why"), [
+    ("/docs/readme.md", "the path is absolute; give it relative to the workspace"), ("docs", "docs is a directory, not a file"),
+    (".", "the path is not in its plain form (no '.', no '//', no '/' at the end)"),
+])
+async def test_a_path_that_cannot_be_a_file_is_refused_with_the_names_that_exist(run: ToolRun, path: str, why: str) -> None:
+    put(run.workspace, "docs/readme.md", "x")
+    assert (await run.call("file/read_text", path=path)).text == f"{why}; files here are: docs/readme.md"
+
+
+async def test_a_file_of_the_same_name_with_another_ending_comes_first(run: ToolRun) -> None:
+    for path in ("a.md", "notes.md"):
+        put(run.workspace, path, "x")
+    assert (await run.call("file/read_text", path="notes.txt")).text == "there is no file notes.txt; files here are: notes.md, a.md"
 
 
 async def test_in_an_empty_workspace_a_missing_file_is_told_plainly(run: ToolRun) -> None:

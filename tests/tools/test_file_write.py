@@ -173,10 +173,20 @@ async def test_a_new_file_is_created_privately(run: ToolRun) -> None:
     assert (await edit(run, "new.txt", "hello", "bye")).outcome == "ok", "what it wrote counts as read"
 
 
-async def test_a_file_in_a_missing_directory_is_refused_with_the_names_that_exist(run: ToolRun) -> None:
+async def test_a_file_in_a_missing_directory_is_refused_with_the_directories_that_exist(run: ToolRun) -> None:
     put(run.workspace, "docs/a.md", "x")
+    put(run.workspace, "src/b.py", "x")
     result = await run.call("file/write", path="doc/b.md", content="x")
-    assert (result.outcome, result.code, "docs/a.md" in result.text) == ("refused", "missing", True)
+    assert (result.outcome, result.code) == ("refused", "missing")
+    assert result.text == "nothing was written: there is no directory doc, and file_write makes none; directories here are: docs, ., src"
+
+
+async def test_a_file_below_a_file_is_refused_in_the_same_way(run: ToolRun) -> None:
+    put(run.workspace, "a.md", "x")
+    result = await run.call("file/write", path="a.md/b.md", content="x")
+    assert (result.code, result.text) == (
+        "not_directory", "nothing was written: there is no directory a.md, and file_write makes none; directories here are: ."
+    )
 
 
 async def test_a_whole_file_is_replaced_only_after_it_was_read(run: ToolRun) -> None:

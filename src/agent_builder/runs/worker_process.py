@@ -127,7 +127,7 @@ class WorkerProcess:
     async def close(self) -> int:
         """Ends this process in stages, reaps it and removes its root. Gives the exit status; negative is a signal."""
         status = await terminate(self._process, self.identity, WORKER_GRACE_S)
-        await asyncio.wait({self._stderr_reader})
+        await asyncio.gather(self._stderr_reader, return_exceptions=True)  # a flood has been told by `flooded`
         try:
             await asyncio.to_thread(shutil.rmtree, self.home.root)
         except FileNotFoundError:

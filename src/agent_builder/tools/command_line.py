@@ -30,9 +30,9 @@ _ESCAPED_IN_QUOTES = '"\\$`'
 class CommandRefused(Exception):
     """The line is not in the grammar. `sentence` names what is not allowed and what is."""
 
-    def __init__(self, sentence: str) -> None:
-        self.sentence = sentence
-        super().__init__(sentence)
+    def __init__(self, fault: str) -> None:
+        self.sentence = f"{fault}; allowed are {RUNTIME_COMPILE} alone, or one of {', '.join(BUILTINS)} with its words"
+        super().__init__(self.sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,16 @@ def parse_command(line: str) -> CommandLine:
         raise CommandRefused(f"the command is longer than {COMMAND_BYTES} bytes")
     words, quoted_name = _Words(line).read()
     if not words:
-        raise CommandRefused(_allowed("the command is empty"))
+        raise CommandRefused("the command is empty")
     name = words[0]
     if "=" in name and not quoted_name:
-        raise CommandRefused(_allowed("an assignment is not allowed"))
+        raise CommandRefused("an assignment is not allowed")
     if name == RUNTIME_COMPILE:
         if len(words) > 1:
             raise CommandRefused(f"{RUNTIME_COMPILE} takes no arguments")
         return CommandLine((name,))
     if name not in BUILTINS:
-        raise CommandRefused(_allowed(f"{name[:40]!r} is not allowed"))
+        raise CommandRefused(f"{name[:40]!r} is not allowed")
     if len(words) - 1 > COMMAND_ARGUMENTS:
         raise CommandRefused(f"{name} has {len(words) - 1} arguments; at most {COMMAND_ARGUMENTS} are allowed")
     if name == "printf" and len(words) > 1 and words[1].startswith("-v"):
@@ -153,7 +153,3 @@ def _printable(character: str) -> str:
     if character not in _BLANKS and (character < " " or character == "\x7f"):
         raise CommandRefused("a control character is not allowed")
     return character
-
-
-def _allowed(fault: str) -> str:
-    return f"{fault}; allowed are {RUNTIME_COMPILE} and one of {', '.join(BUILTINS)}"

@@ -9,7 +9,7 @@ from agent_builder.capsule.safe_open import FileVersion, open_directory, read_fi
 from agent_builder.protocol.limits import READ_LINES, SEARCH_ENTRIES
 from agent_builder.tools.calls import CapabilityResult, ok, refused
 from agent_builder.tools.cuts import Part, count_lines, counted, part_from_line, shown_path
-from agent_builder.tools.names import missing_sentence
+from agent_builder.tools.names import files_here
 from agent_builder.tools.reads import ReadRecord
 
 _BOM = b"\xef\xbb\xbf"
@@ -32,7 +32,8 @@ def read_text(workspace: Path, arguments: dict[str, object], reads: ReadRecord, 
         return file_refusal(workspace, str(arguments["path"]), refusal, expired)
     part = part_from_line(data, first, most)
     if part is None:
-        return refused("past_end", f"{shown_path(version.path.text)} has only {counted(count_lines(data), 'line')}", **version_receipt(version))
+        text = f"{shown_path(version.path.text)} has only {counted(count_lines(data), 'line')}; call again without start_line"
+        return refused("past_end", text, **version_receipt(version))
     return show(version, data, part, reads)
 
 
@@ -66,9 +67,11 @@ def stat(workspace: Path, arguments: dict[str, object], expired: Callable[[], bo
 
 
 def file_refusal(workspace: Path, path: str, refusal: FileRefused, expired: Callable[[], bool]) -> CapabilityResult:
-    """A refusal as the model sees it; a missing file comes with the names that exist."""
+    """A refusal as the model sees it; a path that names no file comes with those that do."""
     if refusal.reason in ("missing", "not_directory"):
-        return refused(refusal.reason, missing_sentence(workspace, shown_path(path), expired))
+        return refused(refusal.reason, f"there is no file {shown_path(path)}; {files_here(workspace, path, expired)}")
+    if refusal.reason in ("path", "directory"):
+        return refused(refusal.reason, f"{refusal.sentence}; {files_here(workspace, path, expired)}")
     return refused(refusal.reason, refusal.sentence)
 
 

@@ -29,6 +29,7 @@ from agent_builder.tools.diff import changed_lines, unified_diff
 from agent_builder.tools.edit_text import Occurrence, Replacement, closest_lines, occurrences, replace, with_endings_of
 from agent_builder.tools.effects import Effect, EffectStale
 from agent_builder.tools.file_read import file_refusal, path_argument, show, version_receipt
+from agent_builder.tools.names import directories_here
 from agent_builder.tools.reads import Range, ReadRecord
 
 _LINES_NAMED = 10
@@ -80,9 +81,9 @@ def plan_write(workspace: Path, arguments: dict[str, object], reads: ReadRecord,
         try:
             target = _existing(workspace, path)
         except FileRefused as refusal:
-            if refusal.reason != "missing":
+            if refusal.reason not in ("missing", "not_directory"):
                 raise
-            return _create_effect(workspace, absent_file(workspace, path), content, reads)
+            return _create_effect(workspace, _absent(workspace, path, expired), content, reads)
         _require_whole_read(target, reads)
         return _replace_effect(workspace, target, with_endings_of(target.text, content), _EditNote(reads, None, (0, len(target.data))))
     except FileRefused as refusal:
@@ -99,11 +100,24 @@ def _existing(workspace: Path, path: WorkspacePath) -> _Target:
     return _Target(version, data, text_of(path, data))
 
 
+def _absent(workspace: Path, path: WorkspacePath, expired: Callable[[], bool]) -> AbsentFile:
+    try:
+        return absent_file(workspace, path)
+    except FileRefused as refusal:
+        if refusal.reason not in ("missing", "not_directory"):
+            raise
+        where = "/".join(path.text.split("/")[:-1])
+        raise _Refused(refused(
+            refusal.reason,
+            f"nothing was written: there is no directory {shown_path(where)}, and file_write makes none; {directories_here(workspace, where, expired)}",
+        )) from refusal
+
+
 def _check_fragments(target: _Target, old: str, new: str) -> None:
     if not old:
         raise _Refused(refused("empty_old", f"old is empty; to replace all of {target.shown} use file_write"))
     if old == new:
-        raise _Refused(refused("no_change", "old and new are equal; nothing would change"))
+        raise _Refused(refused("no_change", "old and new are equal; nothing would change. Give in new the text as it shall be."))
     if "\0" in new:
         raise _Refused(refused("not_text", "new has a NUL character; files here are text"))
 
@@ -186,7 +200,7 @@ class _EditNote:
 def _replace_effect(workspace: Path, target: _Target, text: str, note: _EditNote) -> Effect:
     data, path = text.encode(), target.version.path.text
     if data == target.data:
-        raise _Refused(refused("no_change", f"{target.shown} has exactly this content already; nothing would change"))
+        raise _Refused(refused("no_change", f"{target.shown} has exactly this content already; nothing would change. Answer in plain words."))
     if note.replacement is None:
         _check_written(target.shown, data)
     if len(data) > FILE_BYTES:

@@ -1,4 +1,4 @@
-"""The existing names that go with "there is no such file", so that a model that invented a path can choose a real one."""
+"""The existing names that go with a path that cannot be used, so that a model that invented one can choose a real one."""
 
 import difflib
 from collections.abc import Callable
@@ -12,23 +12,32 @@ from agent_builder.protocol.limits import NAMES_COMPARED, NAMES_SHOWN_BYTES
 _ALIKE = 3
 
 
-def missing_sentence(workspace: Path, path: str, expired: Callable[[], bool]) -> str:
-    """Blocking: walks the workspace."""
-    names = _existing(workspace, expired)
+def files_here(workspace: Path, path: str, expired: Callable[[], bool]) -> str:
+    """The files that exist, those first that `path` may have meant. Blocking: walks the workspace."""
+    return _listed("files", path, _existing(workspace, expired, directories=False))
+
+
+def directories_here(workspace: Path, path: str, expired: Callable[[], bool]) -> str:
+    """The directories that exist, the workspace itself as `.`. Blocking."""
+    return _listed("directories", path, [".", *_existing(workspace, expired, directories=True)])
+
+
+def _listed(kind: str, path: str, names: list[str]) -> str:
     if not names:
-        return f"there is no file {path}; the workspace is empty"
+        return "the workspace is empty"
     alike = _alike(path, names)
     shown = _within([*alike, *(name for name in names if name not in alike)])
     more = "" if len(shown) == len(names) else ", …"
-    return f"there is no file {path}; files here are: {', '.join(shown)}{more}"
+    return f"{kind} here are: {', '.join(shown)}{more}"
 
 
-def _existing(workspace: Path, expired: Callable[[], bool]) -> list[str]:
+def _existing(workspace: Path, expired: Callable[[], bool], *, directories: bool) -> list[str]:
     walk = Walk(workspace, expired)
     try:
-        return [one.path.text for one in islice(walk.below(), NAMES_COMPARED) if not one.directory and one.refusal is None]
+        found = [one for one in islice(walk.below(), NAMES_COMPARED) if one.refusal is None]
     except FileRefused:
         return []
+    return [one.path.text for one in found if one.directory == directories]
 
 
 def _alike(path: str, names: list[str]) -> list[str]:
