@@ -5,10 +5,11 @@ ends the process with SIGKILL at the n-th next transaction, {"fail_at_commit": n
 every terminal's transaction as a full disk would until {"full": false}. Every command is answered by one line on stdout; the
 first line says that the port is open: {"port": n}. Transactions are counted and named on request: {"commits": true}.
 In the environment KILL_AT_COMMIT does the same during the start ("before"), and SEND_BUFFER gives the connections a send
-buffer of that many bytes, as a slow network has.
+buffer of that many bytes, as a slow network has; LANDLOCK_ABI is what an old kernel would say.
 """
 
 import asyncio
+import functools
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_builder import __main__ as program
+from agent_builder import app
 from agent_builder.app import StartRefused
 from agent_builder.protocol.errors import StorageFull
 from agent_builder.settings import SettingsError, read_settings
@@ -73,6 +75,8 @@ async def main() -> int:
     failpoints.install()
     settings = read_settings(os.environ)
     program._bind = small_buffers(program._bind)
+    if "LANDLOCK_ABI" in os.environ:
+        app.qualify = functools.partial(app.qualify, abi=lambda: int(os.environ["LANDLOCK_ABI"]))
 
     listening: list[asyncio.Task[None]] = []
 

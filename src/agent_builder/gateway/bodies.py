@@ -24,7 +24,7 @@ from agent_builder.protocol.limits import (
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _RUN_POSITION = {"pattern": f"^{_UUID}/{_UUID}@[0-9]{{1,15}}$"}
-_NO_CONTROLS = {"pattern": r"^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f]+$"}
+_WORDS = {"pattern": r"^[^/\u0000-\u0008\u000b-\u001f\u007f-\u009f][^\u0000-\u0008\u000b-\u001f\u007f-\u009f]*$"}
 _ONE_LINE = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e]*[^\s\u0000-\u001f\u007f-\u009f\u2028-\u202e][^\u0000-\u001f\u007f-\u009f\u2028-\u202e]*$"}
 
 
@@ -51,6 +51,8 @@ def _message(text: str) -> str:
         raise ValueError(f"must have 1 to {MESSAGE_BYTES} UTF-8 bytes")
     if any(unicodedata.category(sign) == "Cc" and sign not in "\n\t" for sign in text):
         raise ValueError("must not hold control characters other than line feed and tab")
+    if text.startswith("/"):
+        raise ValueError("begins with / and is a command, which never reaches a model: send it to the commands of the Conversation")
     return text
 
 
@@ -75,7 +77,7 @@ def _at_most(limit: int) -> AfterValidator:
 
 
 IdText = Annotated[str, AfterValidator(_identifier), Field(json_schema_extra={"format": "uuid", "pattern": f"^{_UUID}$"})]
-Message = Annotated[str, AfterValidator(_message), Field(max_length=MESSAGE_BYTES, min_length=1, json_schema_extra=_NO_CONTROLS)]
+Message = Annotated[str, AfterValidator(_message), Field(max_length=MESSAGE_BYTES, min_length=1, json_schema_extra=_WORDS)]
 Title = Annotated[
     str,
     Field(
