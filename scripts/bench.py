@@ -56,7 +56,7 @@ async def measure(scratch: Path, quick: bool) -> list[Row]:
             pages = await bench_rest.page_rows(gateway, long, turns, repeats)
             memory.append(await bench_rest.run_memory_row(gateway))
         say("syncs")
-        syncs = await bench_rest.sync_row(scratch, provider, 2 if quick else 10)
+        syncs = await bench_rest.sync_row(scratch, provider, 2 if quick else 60)
     return [*streams, *pages, started, *memory, body, syncs, *bench_context.rows(2 if quick else 9)]
 
 

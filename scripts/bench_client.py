@@ -50,12 +50,16 @@ class Wire(asyncio.Protocol):
         self.transport.write(data)
         return sent
 
-    async def until(self, needle: bytes) -> None:
+    async def until(self, needle: bytes, limit_s: float = WAIT_S) -> None:
         """Returns when the needle has arrived, or the connection has ended."""
         if self._gone or any(needle in data for _, data in self.pieces) or needle in self._tail:
             return
         self._needle, self._found = needle, asyncio.get_running_loop().create_future()
-        await asyncio.wait_for(self._found, WAIT_S)
+        await asyncio.wait_for(self._found, limit_s)
+
+    async def whole_stream(self, limit_s: float = WAIT_S) -> None:
+        """Returns when a chunked answer is complete."""
+        await self.until(END, limit_s)
 
     async def whole(self) -> tuple[int, bytes, float]:
         """Status, body and arrival of an answer with a Content-Length."""

@@ -13,6 +13,7 @@ from typing import Any
 from bench_client import END, WAIT_S, Json, Seen, Wire, events, exchanges, message, noticed, request
 
 PROJECT = Path(__file__).resolve().parents[1]
+LOAD_S = 300
 SYSTEM_AGENT = "00000000-0000-4000-8000-000000000001"
 PYTHON_PATH = f"{PROJECT / 'src'}{os.pathsep}{PROJECT}"
 
@@ -138,7 +139,7 @@ class Gateway:
 
     async def ready(self, spares: int = 1) -> None:
         """Returns when the model is loaded, no Run is active and a spare Worker is parked."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(LOAD_S):
             while True:
                 health, _ = await self.ask("GET", "/health")
                 if health["status"] == "ready" and not health["active_runs"] and health["spare_workers"] >= spares:

@@ -130,8 +130,8 @@ async def body_row(gateway: Gateway) -> Row:
 
 
 async def sync_row(scratch: Path, provider: Provider, repeats: int) -> Row:
-    """fsync and fdatasync calls of the Gateway and whatever it starts, counted by strace."""
-    figure = "syncs per Run (fsync, fdatasync)"
+    """Calls of the Gateway and whatever it starts, counted by strace; those of checkpoints come every 128 commits."""
+    figure = f"syncs per Run (fsync, fdatasync, msync), mean of {repeats} Runs"
     if strace() is None:
         return Row(figure, "calls", remark="not measured: strace is not installed")
     root, log = scratch / "traced", scratch / "strace.log"

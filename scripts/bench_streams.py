@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from bench_client import Json, RawClient, Seen
 from bench_gateway import Gateway
@@ -29,11 +30,13 @@ async def rows(gateway: Gateway, repeats: int) -> list[Row]:
 
 
 async def _first_delta(gateway: Gateway, raw: RawClient, repeats: int) -> list[Row]:
-    direct = [(await raw.run(spec())).first_s for _ in range(repeats)]
-    warm = [await gateway.run(spec()) for _ in range(repeats)]
+    direct, warm = [], []
+    for _ in range(repeats):  # in turns, so that a noisy moment meets both
+        direct.append((await raw.run(spec())).first_s)
+        warm.append(await gateway.run(spec()))
     other = await gateway.new_agent("Benchmark: another Agent")
     cold = [await _with_own_worker(gateway, gateway.agent if number % 2 else other) for number in range(repeats)]
-    floor = sorted(direct)[len(direct) // 2]
+    floor = median(direct)
     parts = {
         "from the POST to the 202": [seen.accepted - seen.sent for seen in warm],
         "from the POST to the provider's request": [seen.exchanges[0]["received"] - seen.sent for seen in warm],
@@ -82,11 +85,13 @@ def _lag_p95(seen: Sequence[Seen]) -> float:
 
 
 async def _burst_and_end(gateway: Gateway, raw: RawClient, repeats: int) -> list[Row]:
-    direct = [await raw.run(spec(BURST_FRAMES)) for _ in range(repeats)]
-    through = [await gateway.run(spec(BURST_FRAMES)) for _ in range(repeats)]
-    short = [await gateway.run(spec(10, gap=0.005)) for _ in range(repeats)]
-    short_direct = [await raw.run(spec(10, gap=0.005)) for _ in range(repeats)]
-    floor = sorted(seen.whole_s for seen in direct)[repeats // 2]
+    direct, through, short, short_direct = [], [], [], []
+    for _ in range(repeats):
+        direct.append(await raw.run(spec(BURST_FRAMES)))
+        through.append(await gateway.run(spec(BURST_FRAMES)))
+        short_direct.append(await raw.run(spec(10, gap=0.005)))
+        short.append(await gateway.run(spec(10, gap=0.005)))
+    floor = median(seen.whole_s for seen in direct)
     return [
         Row(f"added completion of a {BURST_FRAMES}-frame burst", "ms", [(s.whole_s - floor) * MS for s in through], 60,
             [seen.whole_s * MS for seen in direct]),
@@ -99,8 +104,10 @@ def _end_lag(seen: Seen) -> float:
 
 
 async def _cancel(gateway: Gateway, raw: RawClient, repeats: int) -> Row:
-    direct = [await raw.cancel(spec(hold=True)) for _ in range(repeats)]
-    through = [await gateway.cancel(spec(hold=True)) for _ in range(repeats)]
+    direct, through = [], []
+    for _ in range(repeats):
+        direct.append(await raw.cancel(spec(hold=True)))
+        through.append(await gateway.cancel(spec(hold=True)))
     return Row("cancel → provider sees the close", "ms", _ms(through), 3, _ms(direct))
 
 

@@ -16,7 +16,7 @@ Put = Callable[[dict[str, Any]], None]
 
 
 def answer_chat(engine: Engine, model: Model, request: ChatRequest, put: Put, gone: Gone) -> dict[str, int]:
-    """Gives every frame to `put` and returns the usage. Raises OllamaError before the first frame, ClientGone when nobody listens."""
+    """Gives every frame to `put` and returns the usage, for the log with how many prompt tokens had to be read. Raises OllamaError before the first frame, ClientGone when nobody listens."""
     started = time.monotonic_ns()
     think = _wanted_thinking(model, request)
     check_options(request.options)
@@ -33,7 +33,7 @@ def answer_chat(engine: Engine, model: Model, request: ChatRequest, put: Put, go
     usage = answer.usage()
     total = {"total_duration": time.monotonic_ns() - started, "load_duration": load_ns}
     put(last_frame(model.name, answer.reason, {**total, **usage}))
-    return usage
+    return {**usage, "prompt_read": answer.prompt_read}
 
 
 def _wanted_thinking(model: Model, request: ChatRequest) -> bool | None:
@@ -119,10 +119,14 @@ class Answer:
             raise OllamaError(500, self.failure)
         self._close_call()
 
+    @property
+    def prompt_read(self) -> int:
+        """Tokens of the prompt that were not kept from an earlier one."""
+        return int(self.timings.get("prompt_n", 0))
+
     def usage(self) -> dict[str, int]:
-        cached, evaluated = int(self.timings.get("cache_n", 0)), int(self.timings.get("prompt_n", 0))
         return {
-            "prompt_eval_count": cached + evaluated,
+            "prompt_eval_count": int(self.timings.get("cache_n", 0)) + self.prompt_read,
             "prompt_eval_duration": int(self.timings.get("prompt_ms", 0) * MILLION),
             "eval_count": int(self.timings.get("predicted_n", 0)),
             "eval_duration": int(self.timings.get("predicted_ms", 0) * MILLION),
