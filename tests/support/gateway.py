@@ -62,9 +62,10 @@ def catalog(port: int, profile: str = "", model: str = "qwen3.5:2b") -> str:
 
 
 class Gateway:
-    """`profile`: more lines of the catalog entry; `catalog_text` replaces the whole catalog."""
+    """`profile`: more lines of the catalog entry; `catalog_text` replaces the whole catalog; `ready_s`: how long the
+    model may take to load."""
 
-    def __init__(self, folder: Path, provider_port: int, *, profile: str = "", catalog_text: str | None = None, **environment: str) -> None:
+    def __init__(self, folder: Path, provider_port: int, *, profile: str = "", catalog_text: str | None = None, ready_s: float = 30, **environment: str) -> None:
         self.root = folder / "checkout 中文"
         self.root.mkdir(parents=True, exist_ok=True)
         if not (self.root / "web").exists():
@@ -74,6 +75,7 @@ class Gateway:
         self.catalog.chmod(0o600)
         self.port = free_port()
         self.environment = environment
+        self.ready_s = ready_s
         self.csrf = ""
         self.client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", timeout=30, trust_env=False)
         self.process: asyncio.subprocess.Process | None = None
@@ -128,7 +130,7 @@ class Gateway:
         return (self.root / "gateway.log").read_text()
 
     async def until_ready(self) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(self.ready_s):
             while (await self.client.get("/health")).json()["status"] == "loading":
                 await asyncio.sleep(0.01)
 

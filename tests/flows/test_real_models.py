@@ -1,0 +1,58 @@
+"""The whole way with real weights: two models side by side in one catalog, exact counts, a restart."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.embedded_model import embedded_server
+from tests.support.gateway import Gateway, RunResult
+
+pytestmark = pytest.mark.model
+
+SMALL, WITHOUT_TOOLS = "qwen2.5-coder:0.5b", "smollm2:135m"
+
+
+@pytest.fixture(scope="module")
+def catalog_text(tmp_path_factory: pytest.TempPathFactory):
+    """Of a running server with both small models."""
+    folder = tmp_path_factory.mktemp("models")
+    with embedded_server(folder, "small", "smollm2") as server:
+        yield server.catalog.read_text().replace('".runtime/local-model/key"', f'"{folder}/.runtime/local-model/key"')
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, catalog_text: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gateway]:
+    folder = tmp_path / "checkout 中文/.runtime/local-model"
+    folder.mkdir(parents=True)
+    key = folder / "key"
+    source = next(line for line in catalog_text.splitlines() if line.startswith("api_key_file")).split('"')[1]
+    key.write_text(Path(source).read_text())
+    key.chmod(0o600)
+    async with Gateway(tmp_path, 0, catalog_text=catalog_text.replace(source, ".runtime/local-model/key"), ready_s=300) as running:
+        yield running
+
+
+def completed(run: RunResult) -> RunResult:
+    assert run.terminal["type"] == "run.completed", run.terminal
+    assert run.terminal["payload"]["usage"]["complete"] is True
+    return run
+
+
+async def test_a_conversation_with_switches_of_model_and_a_restart(gateway: Gateway) -> None:
+    """Counts stay exact, the model without tools gets none, and what was said is known after the restart."""
+    conversation = await gateway.new_conversation()
+    completed(await gateway.run(conversation, "My favourite bird is the heron. Reply with one word: ok."))
+    plain = completed(await gateway.run(conversation, "Say hello.", model_id=WITHOUT_TOOLS))
+    assert plain.of("run.started")[0]["model_id"] == WITHOUT_TOOLS
+    context = await gateway.ok("GET", f"{gateway.agent}/runs/{plain.run_id}/context")
+    assert context["tools"] == []
+    await gateway.restart()
+    last = completed(await gateway.run(conversation, "Which bird did I name as my favourite? Answer in one word.", model_id=SMALL))
+    assert "heron" in last.text.lower()
+    by_id = {model["model_id"]: model for model in (await gateway.ok("GET", "/api/models"))["items"]}
+    assert by_id[SMALL]["available"] is True
+    context = await gateway.ok("GET", f"{gateway.agent}/runs/{last.run_id}/context")
+    assert context["estimator"] == "gguf-bpe-v1"
+    started, used = last.of("run.started")[0], last.of("model.response.finished")[0]["usage"]["input"]
+    assert started["admission_tokens"] - 16 * 8 - 256 <= used <= started["admission_tokens"]
