@@ -72,7 +72,7 @@ TASKS = (
     Task("In greet.py, change Hello to Welcome.", changes=becomes("greet.py", "Hello", "Welcome")),
     Task("In todo.txt, mark 'buy milk' as done: change '[ ] buy milk' to '[x] buy milk'.", changes=becomes("todo.txt", "[ ] buy milk", "[x] buy milk")),
     Task("Which files in the workspace end with .md?", ("notes.md", "readme.md", "recipe.md")),
-    Task("What is the unit in data.json?", ("ms",)),
+    Task("What is the unit in data.json?", ("ms|millisecond",)),
     Task("What is the limit in data.json?", ("250",)),
     Task("How many minutes do the pancakes in recipe.md take?", ("25",)),
 )
