@@ -182,7 +182,8 @@ async def _(scene: Scene) -> list[Followed]:
         run = await begin(scene.gateway, model_id="long")
         async with asyncio.timeout(20):
             while "run.failed" not in run.types:
-                await scene.gateway.advance(CONNECT_S + 1)
+                if "model.request.started" in run.types:  # before it, the time would be the Worker's
+                    await scene.gateway.advance(CONNECT_S + 1)
                 await asyncio.sleep(0.05)
         for one in waiting:
             one.close()
