@@ -16,6 +16,7 @@ from agent_builder.llm.models import Models
 from agent_builder.protocol.digest import digest_of
 from agent_builder.protocol.errors import ModelContextTooSlow
 from agent_builder.protocol.events import RunStarted
+from agent_builder.protocol.limits import TOKENIZER_INLINE_BYTES, TURNS_PER_PAGE
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import TokenCounter
@@ -46,7 +47,7 @@ class Admission:
         toolset = offered_tools(model)
         view = await self.planning.view(turn.conversation_id, model, counter, toolset)
         inputs = await self.planning.inputs(view, model, toolset, turn.user_text, turn.attachments, compact=turn.compact)
-        plan = await asyncio.to_thread(compile_plan, inputs, counter)
+        plan = compile_plan(inputs, counter) if _is_short(inputs) else await asyncio.to_thread(compile_plan, inputs, counter)
         plan = await self._with_summary(plan, inputs, counter, run)
         self._refuse_slow(plan, model, counter, run.deadline)
         self.plans.keep(run.identity.run_id, plan)
@@ -71,6 +72,16 @@ class Admission:
                 "left. Compact the Conversation, raise run_s of the model, or give it a smaller window.",
                 expected_s=round(estimate.expected_s), left_s=round(left), tokens=estimate.uncached,
             )
+
+
+def _is_short(inputs: PlanInputs) -> bool:
+    """Whether compiling takes less than waking a thread for it."""
+    turns = inputs.history
+    if len(turns) > TURNS_PER_PAGE or any(turn.exchanges for turn in turns):
+        return False
+    texts = [inputs.user_text, inputs.git_status or "", *(one.text for one in inputs.attachments)]
+    told = sum(len(turn.user_text) + len(turn.preface) + len(turn.answer) for turn in turns)
+    return told + sum(map(len, texts)) <= TOKENIZER_INLINE_BYTES
 
 
 def _started(plan: ContextPlan) -> RunStarted:

@@ -5,6 +5,7 @@ active Run. The lock prevents that two submissions both find the Conversation fr
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -66,7 +67,7 @@ class QueryEngine:
         """Accepts a Turn and starts its Run, or gives the Turn that the same client_request_id already made."""
         async with self._entry:
             self._require_open()
-            known = await self._known(submission)
+            known = await self._earlier(submission)
             return _accepted(known if known is not None else await self._begin(submission))
 
     def preparation(self) -> tuple[PreparationState, str | None]:
@@ -93,19 +94,21 @@ class QueryEngine:
         if self._retired is not None:
             raise self._retired
 
-    async def _known(self, submission: Submission) -> TurnRow | None:
+    async def _earlier(self, submission: Submission) -> TurnRow | None:
+        """The Turn that the same request made, or None where a new one may begin: both from one look at the database. Raises
+        NotFound, ConversationBusy, IdempotencyMismatch."""
         request_id = submission.client_request_id
-        if request_id is None:
-            return None
-        return await self._parts.run_parts.database.read(
-            lambda conn: find_by_request(conn, self.conversation_id, request_id, submission.message)
-        )
+
+        def look(conn: sqlite3.Connection) -> TurnRow | None:
+            known = None if request_id is None else find_by_request(conn, self.conversation_id, request_id, submission.message)
+            if known is None and get_conversation(conn, self.conversation_id).running_run_id is not None:
+                raise ConversationBusy
+            return known
+
+        return await self._parts.run_parts.database.read(look)
 
     async def _begin(self, submission: Submission) -> TurnRow:
         database, active = self._parts.run_parts.database, self._parts.active
-        conversation = await database.read(lambda conn: get_conversation(conn, self.conversation_id))
-        if conversation.running_run_id is not None:
-            raise ConversationBusy
         profile = self._parts.models.profile(submission.model_id)
         run_id = new_id()
         active.reserve(self._parts.agent_id, run_id)
@@ -136,7 +139,7 @@ class QueryEngine:
             read_instructions(workspace)
             return read_attachments(workspace, paths)
 
-        return await asyncio.to_thread(read)
+        return await asyncio.to_thread(read) if paths else read()  # one small file is read sooner than a thread is woken
 
 
 def _accepted(turn: TurnRow) -> Accepted:

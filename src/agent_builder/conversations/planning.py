@@ -88,7 +88,7 @@ class Planning:
         attachments: tuple[Attachment, ...] = (), *, compact: bool = False,
     ) -> PlanInputs:
         """Raises InstructionsRefused."""
-        instructions = await asyncio.to_thread(read_instructions, self._workspace)
+        instructions = read_instructions(self._workspace)  # one small file is read sooner than a thread is woken
         return PlanInputs(
             model=model, toolset=toolset, today=self._clock.now().date(), user_text=user_text, history=view.history,
             instructions=None if instructions is None else instructions.text, attachments=attachments,
