@@ -68,6 +68,15 @@ async def test_each_hindrance_has_its_words_and_leaves_the_draft(gateway: Gatewa
             assert bench.faults == []
 
 
+async def test_the_first_words_are_read_from_their_top(gateway: Gateway) -> None:
+    async with Workbench.open(gateway, (320, 568)) as bench:
+        await bench.sign_in()
+        await expect(bench.page.get_by_role("heading", name="What shall we work on?")).to_be_in_viewport(ratio=1)
+        await bench.page.get_by_role("button", name="Explain in five sentences").click()
+        await expect(bench.box).to_have_value("Explain in five sentences how a hash table works.")
+        assert await bench.turns.count() == 0
+
+
 async def test_a_server_that_does_not_answer_is_said_to_be_away(gateway: Gateway) -> None:
     async with Workbench.open(gateway) as bench:
         await bench.sign_in()

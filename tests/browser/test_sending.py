@@ -61,6 +61,22 @@ async def test_a_send_that_got_lost_keeps_the_draft_and_goes_again_under_the_sam
         assert len(fake.chats) == 1
 
 
+async def test_a_refused_first_message_stays_with_the_conversation_made_for_it(gateway: Gateway, fake: FakeOllama) -> None:
+    fake.script(text("arrived"))
+    refusal = {"error": {"code": "run_limit", "message": "", "retryable": True}}
+    async with Workbench.open(gateway) as bench:
+        await bench.sign_in()
+        await bench.page.route(RUNS, lambda route: route.fulfill(status=429, json=refusal))
+        await bench.box.fill("hello")
+        await bench.box.press("Enter")
+        await expect(bench.page.get_by_role("alert").get_by_text("Four Runs are active")).to_be_visible()
+        await expect(bench.box).to_have_value("hello")
+        await bench.page.unroute_all()
+        await bench.box.press("Enter")
+        await bench.answered(1)
+        assert len((await gateway.ok("GET", f"{gateway.agent}/sessions"))["items"]) == 1
+
+
 async def test_each_conversation_keeps_its_own_draft(gateway: Gateway) -> None:
     for title in ("first", "second"):
         await gateway.ok("POST", f"{gateway.agent}/sessions", {"title": title})

@@ -27,8 +27,9 @@ export function followsAfterScroll(following, before, now) {
  * @param {HTMLElement} scroller
  * @param {HTMLElement} content
  * @param {(following: boolean) => void} onChange
+ * @param {() => boolean} hasEnd whether there is something whose end matters; a page of words is read from its top
  */
-export function createScrollFollower(scroller, content, onChange) {
+export function createScrollFollower(scroller, content, onChange, hasEnd = () => true) {
   let following = true;
   let before = { top: 0, height: 0 };
 
@@ -43,14 +44,14 @@ export function createScrollFollower(scroller, content, onChange) {
   }
 
   function toEnd() {
-    scroller.scrollTop = scroller.scrollHeight;
+    scroller.scrollTop = hasEnd() ? scroller.scrollHeight : 0;
     look();
   }
 
   scroller.addEventListener(
     "scroll",
     () => {
-      setFollowing(followsAfterScroll(following, before, scroller));
+      if (hasEnd()) setFollowing(followsAfterScroll(following, before, scroller));
       look();
     },
     { passive: true },
@@ -59,7 +60,7 @@ export function createScrollFollower(scroller, content, onChange) {
 
   /** A wheel turned up means "let me read", even when new text moves the end in the same moment. */
   function leave() {
-    if (scroller.scrollTop > 0 && scroller.scrollHeight > scroller.clientHeight) setFollowing(false);
+    if (hasEnd() && scroller.scrollTop > 0 && scroller.scrollHeight > scroller.clientHeight) setFollowing(false);
   }
 
   const sizes = new ResizeObserver(() => following && toEnd());

@@ -27,13 +27,14 @@ export function createSending({ store, api, lists, navigation, follow, focusComp
     if (!agentId || draft.sending || !draft.text.trim()) return;
     const requestId = draft.requestId ?? randomId();
     dispatch({ type: "draft/sending", key, requestId });
+    let id = conversationId;
     try {
-      const id = conversationId ?? (await createConversation(agentId, key));
+      id ??= await createConversation(agentId, key);
       const task = draft.text.startsWith("/") ? runCommand : startTurn;
       await task(agentId, id, { ...draft, requestId });
     } catch (error) {
       if (error.name !== "ApiError") throw error;
-      refused(agentId, conversationId ?? store.get().view.conversationId, key, error);
+      refused(agentId, id ?? key, error);
     }
   }
 
@@ -80,9 +81,8 @@ export function createSending({ store, api, lists, navigation, follow, focusComp
     dispatch({ type: "command/result", result: { conversationId, input, output: result.output } });
   }
 
-  function refused(agentId, conversationId, key, error) {
-    const at = conversationId && store.get().drafts[conversationId] ? conversationId : key;
-    dispatch({ type: "draft/refused", key: at, error, keepRequestId: UNCERTAIN.has(error.code) });
+  function refused(agentId, key, error) {
+    dispatch({ type: "draft/refused", key, error, keepRequestId: UNCERTAIN.has(error.code) });
     if (error.code === "conversation_busy") lists.refresh();
     if (error.code === "not_found") lists.loadConversations(agentId);
   }

@@ -22,9 +22,10 @@ export function transcript(app, root) {
   root.setAttribute("tabindex", "0");
   root.after(h("div", { class: "to-latest-place" }, latest));
 
-  const follower = createScrollFollower(root, column, (following) => {
+  const showLatest = (following) => {
     latest.hidden = following;
-  });
+  };
+  const follower = createScrollFollower(root, column, showLatest, () => turns.childElementCount > 0);
   const seen = seenTurns(app, root);
   let list = null;
   let drawn = [];
