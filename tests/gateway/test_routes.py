@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from agent_builder.protocol.events import RunCancelled, RunStage
 from agent_builder.protocol.ids import SYSTEM_AGENT_ID, new_id
-from agent_builder.protocol.limits import CONVERSATIONS_PER_AGENT, WORKSPACE_LIST
+from agent_builder.protocol.limits import (
+    CONVERSATIONS_PER_AGENT,
+    SUBSCRIBERS,
+    SUBSCRIBERS_PER_RUN,
+    WORKSPACE_LIST,
+)
+from agent_builder.protocol.messages import Usage
+from tests.gateway.events import identity, live_run
 from tests.gateway.gateway_app import AGENT, REVEAL_TOKEN, OpenGateway, open_gateway, silent_provider
 from tests.gateway.whatwg_sse import parse
 from tests.support import stored
@@ -268,3 +276,18 @@ async def test_the_reveal_takes_a_secret_of_its_own(tmp_path: Path) -> None:
         assert await error(gateway, "POST", path, {"section": 0}) == (401, "unauthenticated")
         assert await error(gateway, "POST", path, {"section": 0}, X_Context_Reveal_Token="x" * 64) == (401, "unauthenticated")
         assert await error(gateway, "POST", path, {"section": 0}, X_Context_Reveal_Token=REVEAL_TOKEN) == (404, "not_found")
+
+
+async def test_sixty_four_follow_and_the_next_one_is_refused_whatever_run_it_asks_for(gateway: OpenGateway) -> None:
+    runs = [identity(SYSTEM_AGENT_ID) for _ in range(SUBSCRIBERS // SUBSCRIBERS_PER_RUN + 1)]
+    for run in runs:
+        live_run(gateway.live, run, RunStage(stage="preparing"), RunCancelled(usage=Usage(), elapsed_ms=1))
+    places = [gateway.live.subscribe(SYSTEM_AGENT_ID, run.run_id, 0) for run in runs[:-1] for _ in range(SUBSCRIBERS_PER_RUN)]
+    wanted = runs[-1].run_id
+    for path in (f"{AGENT}/runs/{wanted}/events", f"/api/events?run={SYSTEM_AGENT_ID}/{wanted}@0"):
+        refused = await gateway.call("GET", path)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "subscriber_limit")
+    freed = places[0]
+    assert freed is not None
+    freed.close()
+    assert (await gateway.call("GET", f"{AGENT}/runs/{wanted}/events")).text.count("id: ") == 2
