@@ -142,6 +142,7 @@ class Run:
         return True
 
     async def execute(self) -> None:
+        self._parts.workers.park(self._parts.worker_env, self._parts.spares)
         async with AsyncExitStack() as worker:
             outcome = await self._outcome(worker)
             self._parts.permissions.close_run(self.identity.run_id)

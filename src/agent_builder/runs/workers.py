@@ -15,6 +15,15 @@ from agent_builder.runs.worker_process import WorkerHome, WorkerProcess
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
+class _Coming:
+    """A spare that is being prepared. `over` is set when it is there, or `fault` says why it is not."""
+
+    def __init__(self, worker_env: Path) -> None:
+        self.worker_env = worker_env
+        self.over = asyncio.Event()
+        self.fault: RunError | None = None
+
+
 class Workers:
     """Owns the spare: confined, parked, of the Agent used last, used for one Run only."""
 
@@ -23,6 +32,7 @@ class Workers:
         self._start_task = start_task
         self._keep_spare = keep_spare
         self._spare: WorkerProcess | None = None
+        self._coming: _Coming | None = None
         self._parking: asyncio.Task[None] | None = None
         self._idle: asyncio.Task[None] | None = None
 
@@ -40,9 +50,11 @@ class Workers:
             await process.close()
 
     def park(self, worker_env: Path, spares: Path) -> None:
-        """Prepares a spare of this Agent in the background, unless one is there already."""
-        if self._keep_spare and self._parking is None:
-            self._parking = self._start_task(self._park(worker_env, spares))
+        """Prepares a spare of this Agent in the background, unless one is there already. A Run that begins asks for it too: what
+        is prepared while the Run is admitted need not be waited for afterwards."""
+        if self._keep_spare and self._parking is None and not self._fits(worker_env):
+            self._coming = _Coming(worker_env)
+            self._parking = self._start_task(self._park(self._coming, spares))
 
     async def stop_spare(self, worker_env: Path | None = None) -> None:
         """Ends the spare, also one that is just being prepared; with `worker_env` only one that came from there."""
@@ -58,36 +70,45 @@ class Workers:
 
     async def close(self) -> None:
         self._keep_spare = False
+        await self.stop_spare()
         if self._idle is not None:
             self._idle.cancel()
-        await self.stop_spare()
 
     async def _take(self, worker_env: Path, root: Path) -> WorkerProcess:
+        await self._until_prepared(worker_env)
         spare = self._spare
-        if spare is None or spare.home.worker_env != worker_env:
+        if spare is None or not self._fits(worker_env):
             return await WorkerProcess.spawn(WorkerHome(worker_env, root), self._clock)
         self._spare = None
-        if not spare.running:
-            await spare.close()
-            return await WorkerProcess.spawn(WorkerHome(worker_env, root), self._clock)
         await spare.move(root)
         return spare
 
-    async def _park(self, worker_env: Path, spares: Path) -> None:
-        try:
-            if self._spare is not None and self._spare.home.worker_env == worker_env and self._spare.running:
-                return
-            await self._stop_spare()
-            spare = await WorkerProcess.spawn(WorkerHome(worker_env, spares / new_id()), self._clock)
-        except RunError:
-            return  # a spare only saves time: the Run that spawns its own Worker will report what is wrong
-        finally:
-            self._parking = None
-        if not self._keep_spare:
-            await spare.close()
+    def _fits(self, worker_env: Path) -> bool:
+        return self._spare is not None and self._spare.home.worker_env == worker_env and self._spare.running
+
+    async def _until_prepared(self, worker_env: Path) -> None:
+        """Returns at once unless a spare of this Agent is on its way. Raises what kept it from coming."""
+        coming = self._coming
+        if coming is None or coming.worker_env != worker_env or self._fits(worker_env):
             return
-        self._spare = spare
-        self._restart_idle()
+        await coming.over.wait()
+        if coming.fault is not None:
+            raise coming.fault
+
+    async def _park(self, coming: _Coming, spares: Path) -> None:
+        """The one before goes when the new one is there: its end takes time."""
+        before, self._spare = self._spare, None
+        try:
+            self._spare = await WorkerProcess.spawn(WorkerHome(coming.worker_env, spares / new_id()), self._clock)
+            self._restart_idle()
+        except RunError as error:
+            coming.fault = error  # a spare only saves time: told by the Run that waits for it, if one does
+        finally:
+            coming.over.set()
+            self._coming = None
+            if before is not None:
+                await before.close()
+            self._parking = None
 
     def _restart_idle(self) -> None:
         if self._idle is not None:
