@@ -83,6 +83,23 @@ async def test_the_bound_holds_where_only_the_newer_half_has_deltas_to_merge() -
         assert len(record.after(0)) <= LIVE_EVENTS
 
 
+async def test_who_follows_is_never_told_to_read_again_however_slow() -> None:
+    """One reads everything at once, one every 50 events, one nothing until the end."""
+    record = LiveRuns().open(identity())
+    readers: list[tuple[int, Subscription, list[Event | Control]]] = [(every, record.subscribe(0), []) for every in (1, 50, 10**6)]
+    for seq in range(1, 4 * LIVE_EVENTS):
+        say(record, seq, AssistantDelta(text=f"{seq} ") if seq % 3 else RunStage(stage="tool"))
+        for every, subscription, seen in readers:
+            if seq % every == 0:
+                seen += await subscription.batch()
+    end(record, 4 * LIVE_EVENTS)
+    for _, subscription, seen in readers:
+        seen += await read_all(subscription)
+        events = [item for item in seen if isinstance(item, Event)]
+        assert len(events) == len(seen)
+        assert "".join(str(event.payload.get("text", "")) for event in events) == "".join(f"{seq} " for seq in range(1, 4 * LIVE_EVENTS) if seq % 3)
+
+
 async def test_durable_events_survive_merging() -> None:
     record = LiveRuns().open(identity())
     kept = []

@@ -1,8 +1,8 @@
 """Events of active and recent Runs in memory, and their subscribers.
 
 A subscriber is a position in its Run's record, not a queue: it costs nothing while it is slow, and it never slows the Run.
-When a record outgrows its bound, its oldest adjacent deltas are merged; a subscriber whose position then lies inside a
-merged delta is told to `resync` and closed.
+When a record outgrows its bound, its oldest adjacent deltas are merged, but not across the position of a subscriber; one who
+comes back to a position that lies inside a merged delta is told to `resync` and closed.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ class LiveRecord:
         self.ended = False
         self._events: list[Event] = []
         self._bytes = 0
+        self._merge_at = LIVE_EVENTS
         self._subscriptions: set[Subscription] = set()
 
     def append(self, events: list[Event]) -> None:
@@ -37,9 +38,8 @@ class LiveRecord:
             self._events.append(event)
             self._bytes += _size(event)
             self.ended = self.ended or event.terminal
-        for oldest in (len(self._events) // 2, len(self._events)):  # in halves, so that the cost is spread over many appends
-            if len(self._events) > LIVE_EVENTS or self._bytes > LIVE_BYTES:
-                self._merge(oldest)
+        if len(self._events) > self._merge_at or self._bytes > LIVE_BYTES:
+            self._make_room()
         self._wake()
 
     def tell(self, control: Control) -> None:
@@ -79,11 +79,22 @@ class LiveRecord:
         for subscription in self._subscriptions:
             subscription.wake()
 
+    def _make_room(self) -> None:
+        """The older half first, so that the cost is spread over many appends. Where too little can be merged it is not tried
+        again at once."""
+        for oldest in (len(self._events) // 2, len(self._events)):
+            if len(self._events) > LIVE_EVENTS or self._bytes > LIVE_BYTES:
+                self._merge(oldest)
+        left = len(self._events)
+        self._merge_at = LIVE_EVENTS if left <= LIVE_EVENTS else left + LIVE_EVENTS // 8
+
     def _merge(self, oldest: int) -> None:
-        """Merges adjacent deltas among that many of the oldest events."""
+        """Merges adjacent deltas among that many of the oldest events, never across the position of somebody who follows."""
+        positions = {subscription.position for subscription in self._subscriptions}
         merged: list[Event] = []
         for event in self._events[:oldest]:
-            if merged and _mergeable(merged[-1], event):
+            followed = merged and any(merged[-1].seq <= position < event.seq for position in positions)
+            if merged and not followed and _mergeable(merged[-1], event):
                 merged[-1] = _merge(merged[-1], event)
             else:
                 merged.append(event)
@@ -104,6 +115,11 @@ class Subscription:
     @property
     def run_id(self) -> str:
         return self._record.identity.run_id
+
+    @property
+    def position(self) -> int:
+        """The seq up to which everything was given."""
+        return self._seq
 
     async def batch(self) -> list[Event | Control]:
         while not self._closed:
