@@ -19,11 +19,13 @@ WINDOW = 32768
 
 
 def rows(repeats: int) -> list[Row]:
-    made = [inputs(number) for number in range(repeats)]
-    plans = [compile_plan(one, BYTES_COUNTER) for one in made]
-    fresh = [_ms(lambda one=one: compile_plan(one, BYTES_COUNTER)) for one in (inputs(repeats + number) for number in range(repeats))]
-    again = [_ms(lambda one=one: compile_plan(one, BYTES_COUNTER)) for one in made]
-    calls = [_ms(lambda plan=plan: render_call(plan, (), with_tools=True, finalize=False, counter=BYTES_COUNTER)) for plan in plans]
+    fresh, again, calls = [], [], []
+    for number in range(repeats):
+        asked = inputs(number)
+        fresh.append(_ms(lambda asked=asked: compile_plan(asked, BYTES_COUNTER)))
+        again.append(_ms(lambda asked=asked: compile_plan(asked, BYTES_COUNTER)))
+        plan = compile_plan(asked, BYTES_COUNTER)
+        calls.append(_ms(lambda plan=plan: render_call(plan, (), with_tools=True, finalize=False, counter=BYTES_COUNTER)))
     return [
         Row(f"compile a plan with {TURNS:,} Turns, none seen before", "ms", fresh),
         Row("the same again, as on the next Turn", "ms", again),
