@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from agent_builder.capsule.command_runner import CommandBounds, CommandEnd, run_confined
 from agent_builder.capsule.paths import FileRefused
@@ -32,6 +33,9 @@ from agent_builder.tools.effects import Effect, EffectStale
 
 _PRIVATE = 0o700
 _BOUNDS = CommandBounds(COMMAND_WALL_S, COMMAND_OUTPUT_BYTES)
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ async def _run(line: CommandLine, place: CommandPlace) -> CapabilityResult:
         left_out: tuple[str, ...] = ()
         if line.compiles:
             try:
-                left_out = await asyncio.to_thread(_copy_sources, place, directory)
+                left_out = await _to_the_end(_copy_sources, place, directory)
             except FileRefused as refusal:
                 return refused(refusal.reason, f"nothing was run: {refusal.sentence}")
         arguments = [] if line.compiles else list(line.words)
@@ -88,11 +92,23 @@ async def _run(line: CommandLine, place: CommandPlace) -> CapabilityResult:
 @asynccontextmanager
 async def _private_directory(directory: Path) -> AsyncIterator[Path]:
     """Removed in every case, with all that is in it."""
-    await asyncio.to_thread(directory.mkdir, _PRIVATE)
     try:
+        await _to_the_end(directory.mkdir, _PRIVATE)
         yield Path(os.path.realpath(directory))
     finally:
-        await asyncio.shield(asyncio.to_thread(shutil.rmtree, directory))
+        if directory.exists():
+            await _to_the_end(shutil.rmtree, directory)
+
+
+async def _to_the_end(work: Callable[..., T], *arguments: object) -> T:
+    """In a thread. A cancelled thread goes on: who waits for it leaves only when it is done, or it would write into what is
+    being removed."""
+    doing = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait({doing})
+        raise
 
 
 def _result(line: CommandLine, end: CommandEnd, left_out: tuple[str, ...]) -> CapabilityResult:
