@@ -175,5 +175,5 @@ async def test_the_event_loop_goes_on_while_a_search_works(run: ToolRun) -> None
     while not task.done():
         await asyncio.sleep(0)
         turns += 1
-    assert turns > 10
+    assert turns > 2  # a search on the loop itself would be over within its first turn
     assert (await task).outcome == "ok"
