@@ -35,8 +35,9 @@ class Followed(RunResult):
         await self.until("run.stage", lambda event: event["payload"]["stage"] == stage)
 
     async def end(self) -> "Followed":
-        async with asyncio.timeout(40):
-            await self._reading
+        await asyncio.wait({self._reading}, timeout=40)
+        assert self._reading.done(), f"no end came: {self.types}"
+        await self._reading
         return self
 
     async def cancel(self) -> None:
@@ -62,9 +63,14 @@ async def begin(gateway: Gateway, message: str = "hello", conversation: str | No
 
 async def nothing_left(gateway: Gateway) -> None:
     """No slot is taken, no process works in a run root, and no run root is there. Waits: cleaning up follows the terminal."""
-    async with asyncio.timeout(20):
-        while (await gateway.ok("GET", "/health"))["active_runs"] or gateway.worker_pids() or list(gateway.root.glob(".runtime/agents/*/runs/*")):
-            await asyncio.sleep(0.01)
+    left: list[object] = []
+    for _ in range(2000):
+        health = await gateway.ok("GET", "/health")
+        left = [*range(health["active_runs"]), *gateway.worker_pids(), *gateway.root.glob(".runtime/agents/*/runs/*")]
+        if not left:
+            break
+        await asyncio.sleep(0.01)
+    assert left == []
     assert (await gateway.ok("GET", f"{gateway.agent}/permissions"))["items"] == []
 
 
