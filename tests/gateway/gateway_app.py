@@ -113,6 +113,7 @@ async def open_gateway(root: Path, provider_port: int | None = None, *, reveal: 
         start = await stack.enter_async_context(_tasks())
         models = Models(load_catalog(entries), clock, checkout.cache)
         stack.push_async_callback(models.close)
+        models._first_load.set()  # nothing is loaded here: no Turn shall wait for it
         shared = SharedParts(
             checkout=checkout, clock=clock, live=LiveRuns(), active=ActiveRuns(start), workers=Workers(clock, start, keep_spare=False),
             models=models, broker=ModelBroker(models, clock), page_key=bytes(32), semantic_summary=False, context_reveal=reveal,
