@@ -40,7 +40,7 @@ async def test_unsafe_instructions_refuse_the_send_with_the_line_that_repairs_th
 async def test_a_turn_sent_while_the_model_loads_waits_and_does_not_pay_for_it(tmp_path: Path, fake: FakeOllama) -> None:
     gate = Gate()
     fake.warm_up = gated(gate, text("x"))
-    gateway = Gateway(tmp_path, fake.port)
+    gateway = Gateway(tmp_path, fake.port, profile="budgets = { run_s = 5 }\n")
     try:
         await gateway.start(ready=False)
         await gateway.login()
@@ -58,9 +58,9 @@ async def send_while_loading(gateway: Gateway, gate: Gate) -> None:
         if event["type"] == "run.stage":
             stages.append(event["payload"]["stage"])
             if stages == ["preparing", "loading_model"]:
-                await gateway.advance(300)  # longer than a Run may take
+                await gateway.advance(8)  # longer than a Run may take, shorter than a Worker may take to start
                 gate.open()
-    assert event["type"] == "run.completed"
+    assert event["type"] == "run.completed", str(event["payload"])
     assert stages[:2] == ["preparing", "loading_model"]
 
 
