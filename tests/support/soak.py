@@ -29,6 +29,7 @@ PAIRS = (
 )
 WORKERS, STEPS, DEEPEST_COMMIT, START_COMMITS = 3, 4, 30, 8
 MOST_AGENTS, MOST_CONVERSATIONS = 6, 40
+LONGEST_WORK_S = 60.0
 OLD, NEW = "teh\n", "the\n"
 
 
@@ -97,11 +98,13 @@ class Soak:
         self.fake.script(*[brain] * 200)
         if self.chance.random() < 0.7:
             await self.gateway.command(kill_at_commit=self.chance.randint(1, DEEPEST_COMMIT), when=self.chance.choice(("before", "after")))
-        working = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
-        await asyncio.wait({*working, asyncio.create_task(self._dead())}, timeout=self.chance.choice((0.2, 1.0, 60.0)))
+        working = asyncio.gather(*[self._work() for _ in range(WORKERS)])
+        patience = self.chance.choice((0.2, 1.0, LONGEST_WORK_S))
+        done, _ = await asyncio.wait({working, asyncio.create_task(self._dead())}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        assert done or patience < LONGEST_WORK_S, "the work hangs"
         await self._bury()
-        async with asyncio.timeout(60):
-            await asyncio.gather(*working)
+        async with asyncio.timeout(LONGEST_WORK_S):
+            await working
         await self._start()
         await self.check()
         self.told["rounds"] += 1
