@@ -24,7 +24,7 @@ class _Block:
 
 
 def unified_diff(path: str, old: str | None, new: str) -> str:
-    """`old` None: a new file. Characters that the eye does not see are spelled as ⟦U+XXXX⟧, a carriage return as ␍ where
+    """`old` None: a new file. Characters that the eye does not see are spelled as ⟦U+200B⟧, a carriage return as ␍ where
     the line endings are not all alike; only unchanged parts of long lines are left out, with their length."""
     before, after = _lines(old or ""), _lines(new)
     show_returns = not _same_endings(old if old is not None else new, new)
