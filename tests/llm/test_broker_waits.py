@@ -13,6 +13,7 @@ from agent_builder.protocol.errors import (
     ModelFirstFrameTimeout,
     ModelStreamIdleTimeout,
     ModelTemporarilyUnhealthy,
+    ModelTransport,
     ModelTurnDeadline,
     RunDeadline,
 )
@@ -20,7 +21,7 @@ from agent_builder.protocol.events import RunStage
 from agent_builder.protocol.limits import CANCELLED_PROMPT_S, CIRCUIT_OPEN_S
 from agent_builder.protocol.model_profile import Timeouts
 from tests.llm.bench import READ, Bench, bench, rendered
-from tests.support.fake_ollama import FakeOllama, Gate, begun, call, gated, hang, last, prefill, text
+from tests.support.fake_ollama import FakeOllama, Gate, begun, call, dropped, gated, hang, last, prefill, text
 
 SHORT = Timeouts(first_frame_s=60, idle_s=20, silent_call_s=20, call_s=200, queue_s=30)
 
@@ -84,6 +85,41 @@ async def test_a_retry_without_a_full_clock_gets_what_is_left_and_keeps_the_firs
             await passes(asking, 1)
             with pytest.raises(ModelFirstFrameTimeout):
                 await asked
+
+
+@pytest.mark.parametrize(("timeouts", "tools", "first_s"), [
+    (Timeouts(), [], 60), (Timeouts(first_frame_s=120, idle_s=60, silent_call_s=240, call_s=300), [READ], 240),
+])
+async def test_a_retry_that_got_only_the_rest_of_the_call_counts_for_the_circuit(timeouts: Timeouts, tools: list[Any], first_s: int) -> None:
+    with FakeOllama() as fake:
+        fake.script(hang(), hang())
+        async with bench(fake, timeouts=timeouts) as asking:
+            asked = await waiting(asking, fake, tools=tools)
+            await passes(asking, first_s + 0.002)
+            await fake.asked(2)
+            await until(lambda: len(asking.stages) == 2)
+            await passes(asking, timeouts.call_s - first_s)
+            with pytest.raises(ModelFirstFrameTimeout):
+                await asked
+            assert asking.attempts == ["model_first_frame_timeout"] * 2
+            with pytest.raises(ModelTemporarilyUnhealthy):
+                await asking.ask()
+
+
+async def test_a_retry_after_a_broken_connection_keeps_that_code_when_its_clock_was_cut() -> None:
+    with FakeOllama() as fake:
+        gate = Gate()
+        fake.script(gated(gate, dropped()), hang())
+        async with bench(fake, timeouts=Timeouts(first_frame_s=60, call_s=100)) as asking:
+            asked = await waiting(asking, fake)
+            await passes(asking, 50)
+            gate.open()
+            await fake.asked(2)
+            await until(lambda: len(asking.stages) == 2)
+            await passes(asking, 50)
+            with pytest.raises(ModelTransport):
+                await asked
+            assert asking.attempts == ["model_transport", "model_first_frame_timeout"]
 
 
 async def test_no_retry_without_any_time_left() -> None:

@@ -18,7 +18,6 @@ from agent_builder.protocol.errors import (
     ModelBusy,
     ModelFirstFrameTimeout,
     ModelNotFound,
-    ModelTurnDeadline,
     RunDeadline,
     RunError,
 )
@@ -111,8 +110,8 @@ class ModelBroker:
                 await self._note(fault, attempt, model_id=request.model.model_id)
                 retried = number < ATTEMPTS and isinstance(fault, BEFORE_A_FRAME) and waits.time_is_left()
                 if attempt.first_frame or not retried:
-                    shortened = first is not None and isinstance(fault, ModelTurnDeadline) and not attempt.first_frame
-                    raise (first if first is not None and shortened else fault) from None
+                    only_late = waits.shortened and isinstance(fault, ModelFirstFrameTimeout)
+                    raise (first if first is not None and only_late else fault) from None
                 first = fault
         raise AssertionError("the last attempt returns or raises")
 

@@ -19,7 +19,8 @@ class Wait:
 
 
 class CallWaits:
-    """Begins with the first attempt. `with_tools`: a native call is silent until it is complete."""
+    """Begins with the first attempt. `with_tools`: a native call is silent until it is complete. `shortened`: the attempt
+    has no full first-frame clock, since the call has not that much time left."""
 
     def __init__(self, clock: Clock, timeouts: Timeouts, estimate: Estimate, cancelled_s: float, *, with_tools: bool) -> None:
         self._clock = clock
@@ -31,13 +32,17 @@ class CallWaits:
         granted = max(0.0, reading - timeouts.first_frame_s) + cancelled_s
         self._call_left = timeouts.call_s + granted
         self._looked_at = clock.monotonic()
+        self.shortened = False
 
     def new_attempt(self) -> None:
         self._first_left = self._first_s
+        self.shortened = self._call_left < self._first_s
 
     def first_frame(self, *, running: bool) -> Wait:
-        """`running`: the silence is this call's own; otherwise there is no limit for now."""
-        return self._nearer(self._first_left, ModelFirstFrameTimeout) if running else Wait(None, ModelFirstFrameTimeout)
+        """`running`: the silence is this call's own; otherwise there is no limit for now. A call that ends in silence has
+        had no first frame in time, whichever clock was the shorter one."""
+        seconds = max(0.0, min(self._first_left, self._call_left)) if running else None
+        return Wait(seconds, ModelFirstFrameTimeout)
 
     def spend(self, *, running: bool) -> None:
         """Takes off the time since the last look, unless the clocks were not running."""
@@ -48,7 +53,9 @@ class CallWaits:
 
     def next_frame(self) -> Wait:
         self.spend(running=True)
-        return self._nearer(self._idle_s, ModelStreamIdleTimeout)
+        if self._call_left < self._idle_s:
+            return Wait(max(0.0, self._call_left), ModelTurnDeadline)
+        return Wait(self._idle_s, ModelStreamIdleTimeout)
 
     def time_is_left(self) -> bool:
         self.spend(running=True)
@@ -58,8 +65,3 @@ class CallWaits:
         now = self._clock.monotonic()
         passed, self._looked_at = now - self._looked_at, now
         return passed
-
-    def _nearer(self, seconds: float, fault: type[RunError]) -> Wait:
-        if self._call_left < seconds:
-            return Wait(max(0.0, self._call_left), ModelTurnDeadline)
-        return Wait(max(0.0, seconds), fault)
