@@ -1,6 +1,8 @@
 /** Every request of the page: JSON, the CSRF token, one error type. */
 
 const REQUEST_TIMEOUT_MS = 30_000;
+/** The server writes its time in whole seconds, and an answer is on its way for a while: less is no difference of clocks. */
+const CLOCK_SLACK_MS = 3_000;
 
 /** What went wrong, in the words of the API: `code` is one of the closed list, or `network`. */
 export class ApiError extends Error {
@@ -20,6 +22,7 @@ export class ApiError extends Error {
  */
 export function createApi({ fetch, onSignedOut }) {
   let csrfToken = "";
+  let clockOffsetMs = 0;
 
   async function session() {
     const answer = await request("GET", "/api/session");
@@ -46,10 +49,16 @@ export function createApi({ fetch, onSignedOut }) {
   async function request(method, path, body) {
     const response = await send(method, path, body);
     const answer = await parse(response);
+    noteTime(response.headers?.get("date"));
     if (response.ok) return answer;
     const error = errorFrom(response.status, answer);
     if (error.code === "unauthenticated" && path !== "/api/login") onSignedOut();
     throw error;
+  }
+
+  function noteTime(date) {
+    const offset = Date.parse(date ?? "") - Date.now();
+    if (Math.abs(offset - clockOffsetMs) > CLOCK_SLACK_MS) clockOffsetMs = Math.abs(offset) > CLOCK_SLACK_MS ? offset : 0;
   }
 
   async function send(method, path, body) {
@@ -84,6 +93,8 @@ export function createApi({ fetch, onSignedOut }) {
     post: (path, body = {}) => mutate("POST", path, body),
     patch: (path, body) => mutate("PATCH", path, body),
     remove: (path) => mutate("DELETE", path),
+    /** Milliseconds since 1970 by the server's clock, as far as its answers tell. */
+    serverNow: () => Date.now() + clockOffsetMs,
   };
 }
 

@@ -6,9 +6,9 @@ function answering(...answers) {
   const asked = [];
   const fetch = async (path, options) => {
     asked.push({ path, method: options.method, token: options.headers["X-CSRF-Token"], body: options.body });
-    const { status = 200, body } = answers.shift();
+    const { status = 200, body, date = null } = answers.shift();
     if (status === "cut") throw new TypeError("failed to fetch");
-    return { ok: status < 300, status, text: async () => (body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body)) };
+    return { ok: status < 300, status, headers: { get: () => date }, text: async () => (body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body)) };
   };
   return { fetch, asked };
 }
@@ -58,6 +58,18 @@ test("a proxy's page instead of an answer keeps its status", async () => {
   const { fetch } = answering({ status: 502, body: "<html>" });
   await assert.rejects(api(fetch).get("/x"), { code: "unexpected", status: 502, retryable: true });
   assert.equal(errorFrom(401, null).code, "unauthenticated");
+});
+
+test("the time is the server's, where its clock and this one differ", async () => {
+  const hour = 3_600_000;
+  const dates = [null, new Date().toUTCString(), new Date(Date.now() + hour).toUTCString(), new Date().toUTCString(), "no date"];
+  const page = api(answering(...dates.map((date) => ({ body: {}, date }))).fetch);
+  const offsets = [];
+  for (const _date of dates) {
+    await page.get("/x");
+    offsets.push(Math.round((page.serverNow() - Date.now()) / hour));
+  }
+  assert.deepEqual(offsets, [0, 0, 1, 0, 0]);
 });
 
 test("ids cannot leave their place in a path", () => {

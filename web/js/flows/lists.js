@@ -2,6 +2,7 @@
 import { agentPath } from "../api.js";
 import { isSettling } from "../state/agents.js";
 import { draftOf } from "../state/drafts.js";
+import { namedModelId } from "../state/gateway.js";
 import { pageOf } from "../state/turns.js";
 
 const REFRESH_MS = 10_000;
@@ -58,7 +59,7 @@ export function createLists({ store, api }) {
 
   /** For the model that the draft has chosen; the server knows which one it is otherwise. */
   function loadPreview(agentId, conversationId) {
-    const { modelId } = draftOf(store.get(), conversationId);
+    const modelId = namedModelId(store.get(), draftOf(store.get(), conversationId));
     const path = agentPath(agentId, "sessions", conversationId, "context-preview");
     return read(
       modelId ? `${path}?model_id=${encodeURIComponent(modelId)}` : path,
@@ -100,13 +101,15 @@ export function createLists({ store, api }) {
     }
   }
 
+  /** The page in which the Turn stands, unless the Turn is its first one: then the page before. */
   async function walkTo(path, turnId) {
     let answer = await api.get(path);
-    while (!answer.turns.some((turn) => turn.turn_id === turnId) && answer.page.next_before_cursor) {
+    while (answer.page.next_before_cursor && answer.turns.findIndex((turn) => turn.turn_id === turnId) < 1) {
+      const found = answer.turns[0]?.turn_id === turnId;
       answer = await api.get(`${path}?before=${encodeURIComponent(answer.page.next_before_cursor)}`);
+      if (found) break;
     }
-    const cursor = answer.page.next_before_cursor;
-    return cursor ? api.get(`${path}?before=${encodeURIComponent(cursor)}`) : answer;
+    return answer;
   }
 
   /** What another tab, or the server itself, may have changed meanwhile. */

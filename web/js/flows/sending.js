@@ -4,6 +4,8 @@ import { randomId } from "../dom/random_id.js";
 import { wellFormed } from "../dom/plain_text.js";
 import { draftKey, draftOf } from "../state/drafts.js";
 import { attachmentsOf } from "../state/file_names.js";
+import { namedModelId } from "../state/gateway.js";
+import { pageOf } from "../state/turns.js";
 
 /** Control characters that a terminal left in a pasted text; line feed and tab stay. */
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
@@ -17,6 +19,8 @@ const UNCERTAIN = new Set(["network", "unexpected"]);
 
 export function createSending({ store, api, lists, navigation, follow, focusComposer }) {
   const { dispatch } = store;
+  /** What was last put into each composer: as long as it stands there unchanged, it is nobody's writing. */
+  const filled = new Map();
 
   /** Sends the draft once: while one request is on its way, a second Enter does nothing. */
   async function send() {
@@ -55,7 +59,8 @@ export function createSending({ store, api, lists, navigation, follow, focusComp
     const message = sendable(draft.text);
     const body = { message, client_request_id: draft.requestId };
     if (files.length) body.attachments = files.map((file) => file.path);
-    if (draft.modelId) body.model_id = draft.modelId;
+    const modelId = namedModelId(store.get(), draft);
+    if (modelId) body.model_id = modelId;
     if (draft.compact) body.compact = true;
     const accepted = await api.post(agentPath(agentId, "sessions", conversationId, "runs"), body);
     const turn = {
@@ -64,12 +69,14 @@ export function createSending({ store, api, lists, navigation, follow, focusComp
       state: "preparing",
       user_text: message,
       attachments: files.map(({ path, bytes }) => ({ path, bytes, digest: "", truncated: false })),
-      created_at: new Date().toISOString(),
+      created_at: new Date(api.serverNow()).toISOString(),
     };
+    const known = pageOf(store.get(), conversationId).turns.some((each) => each.turn_id === turn.turn_id);
     dispatch({ type: "draft/sent", key: conversationId });
-    dispatch({ type: "turn/accepted", agentId, conversationId, turn });
-    follow();
+    if (!known) dispatch({ type: "turn/accepted", agentId, conversationId, turn });
+    if (store.get().view.conversationId === conversationId) follow();
     lists.loadConversations(agentId);
+    if (known) await lists.loadPage(agentId, conversationId);
   }
 
   async function runCommand(agentId, conversationId, draft) {
@@ -78,7 +85,7 @@ export function createSending({ store, api, lists, navigation, follow, focusComp
     dispatch({ type: "draft/sent", key: conversationId });
     if (result.parameter?.model_id) dispatch({ type: "draft/model", key: conversationId, modelId: result.parameter.model_id });
     if (result.parameter?.compact !== undefined) dispatch({ type: "draft/compact", key: conversationId, compact: Boolean(result.parameter.compact) });
-    dispatch({ type: "command/result", result: { conversationId, input, output: result.output } });
+    dispatch({ type: "command/result", key: conversationId, result: { input, output: result.output } });
   }
 
   function refused(agentId, key, error) {
@@ -87,11 +94,20 @@ export function createSending({ store, api, lists, navigation, follow, focusComp
     if (error.code === "not_found") lists.loadConversations(agentId);
   }
 
-  /** Puts a text into the composer, for the operator to look at and send. */
+  /** Puts a text into the composer, for the operator to look at and send. What is written there stays in front of it. */
   function fill(text) {
     const { agentId, conversationId } = store.get().view;
-    dispatch({ type: "draft/typed", key: draftKey(agentId, conversationId), text });
+    const key = draftKey(agentId, conversationId);
+    const draft = draftOf(store.get(), key);
+    if (!draft.sending) dispatch({ type: "draft/typed", key, text: beside(draft.text, key, text) });
     focusComposer();
+  }
+
+  function beside(written, key, text) {
+    if (written === text || written.endsWith(`\n\n${text}`)) return written;
+    if (written.trim() && written !== filled.get(key)) return `${written.trimEnd()}\n\n${text}`;
+    filled.set(key, text);
+    return text;
   }
 
   return { send, fill };

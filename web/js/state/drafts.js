@@ -47,10 +47,10 @@ export function draftOf(state, key) {
   return state.drafts[key] ?? emptyDraft;
 }
 
-/** What a later visit should find: only what was written or chosen. */
+/** What a later visit should find: what was written or chosen, and the id under which that very text was sent without an answer. */
 export function savedDrafts(state) {
   const kept = Object.entries(state).filter(([, draft]) => draft.text || draft.modelId || draft.compact);
-  return Object.fromEntries(kept.map(([key, { text, modelId, compact, dismissed }]) => [key, { text, modelId, compact, dismissed }]));
+  return Object.fromEntries(kept.map(([key, { text, modelId, compact, dismissed, requestId }]) => [key, { text, modelId, compact, dismissed, requestId }]));
 }
 
 /** @param {unknown} saved whatever the browser's storage gave back */
@@ -65,6 +65,7 @@ export function restoredDrafts(saved) {
         text: draft.text,
         modelId: typeof draft.modelId === "string" ? draft.modelId : null,
         compact: draft.compact === true,
+        requestId: typeof draft.requestId === "string" ? draft.requestId : null,
         dismissed: Array.isArray(draft.dismissed) ? draft.dismissed.filter((path) => typeof path === "string") : [],
       },
     ]),

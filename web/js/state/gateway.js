@@ -41,6 +41,12 @@ export function modelItems(state) {
   return state.gateway.models.items;
 }
 
+/** The model to name in a request: the draft's choice, unless the catalog is known and no longer has it. */
+export function namedModelId(state, { modelId }) {
+  const { status, items } = state.gateway.models;
+  return status !== "ready" || items.some((model) => model.model_id === modelId) ? modelId : null;
+}
+
 /** The model that the next message would use: the draft's choice where it still exists, else the default. */
 export function chosenModel(state, draft) {
   const items = modelItems(state);

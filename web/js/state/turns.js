@@ -33,7 +33,7 @@ export function pages(state = {}, action) {
     case "conversation/removed":
       return without(state, id);
     case "turn/accepted":
-      return put({ ...page, status: "ready", turns: upsertTurn(page.turns, { ...action.turn, accepted: true }) });
+      return put({ ...page, status: "ready", turns: withAccepted(page.turns, action.turn) });
     case "run/snapshot":
       return put({ ...page, turns: upsertTurn(page.turns, action.turn) });
     case "run/event":
@@ -72,9 +72,11 @@ function mergeNewest(page, answer) {
   };
 }
 
+/** Only what stands before the first known Turn: what stands behind it is newer, and comes with the newest page. */
 function prependEarlier(page, answer) {
   const known = new Set(page.turns.map((turn) => turn.turn_id));
-  const older = answer.turns.filter((turn) => !known.has(turn.turn_id));
+  const overlap = answer.turns.findIndex((turn) => known.has(turn.turn_id));
+  const older = overlap < 0 ? answer.turns : answer.turns.slice(0, overlap);
   return { ...page, turns: [...older, ...page.turns], before: answer.page.next_before_cursor ?? null, earlier: "idle" };
 }
 
@@ -84,6 +86,11 @@ function sameOr(turns, fresh) {
   if (!old) return fresh;
   if (!isActive(old) && isActive(fresh)) return old;
   return JSON.stringify(old) === JSON.stringify(fresh) ? old : fresh;
+}
+
+/** The server answers a repeated message with the Turn it already has: that one may be further than "accepted". */
+function withAccepted(turns, turn) {
+  return turns.some((each) => each.turn_id === turn.turn_id) ? turns : [...turns, { ...turn, accepted: true }];
 }
 
 function upsertTurn(turns, turn) {

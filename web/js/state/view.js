@@ -1,4 +1,5 @@
 /** What the operator looks at. The address bar holds Agent and Conversation; the rest lives here. */
+import { draftKey } from "./drafts.js";
 
 export const firstView = {
   agentId: null,
@@ -7,9 +8,9 @@ export const firstView = {
   agentsOpen: false,
   details: { open: false, runId: null, turnId: null, selected: null, hidden: [], tab: "facts", playing: false },
   context: {},
-  commandResult: null,
+  results: {},
   stopping: {},
-  notice: null,
+  notices: {},
 };
 
 export function view(state = firstView, action) {
@@ -33,32 +34,42 @@ export function view(state = firstView, action) {
     case "context/failed":
       return { ...state, context: { ...state.context, [action.runId]: { status: "failed", error: action.error } } };
     case "command/result":
-      return { ...state, commandResult: action.result };
+      return { ...state, results: put(state.results, action.key, action.result) };
     case "turn/accepted":
-      return state.commandResult ? { ...state, commandResult: null } : state;
+      return { ...state, results: put(state.results, action.conversationId, null) };
     case "stop/requested":
       return { ...state, stopping: { ...state.stopping, [action.runId]: "asked" } };
     case "stop/settled":
       return { ...state, stopping: { ...state.stopping, [action.runId]: action.safely ? "safe" : null } };
     case "notice/shown":
-      return { ...state, notice: action.notice };
+      return { ...state, notices: put(state.notices, action.key, action.notice) };
     case "notice/closed":
-      return state.notice ? { ...state, notice: null } : state;
+      return { ...state, notices: put(state.notices, action.key, null) };
     default:
       return state;
   }
 }
 
+/** What was said in a place is read when it is left; what comes for another place waits there. */
 function opened(state, { agentId, conversationId }) {
   if (state.agentId === agentId && state.conversationId === conversationId) return state;
+  const left = draftKey(state.agentId, state.conversationId);
   return {
     ...state,
     agentId,
     conversationId,
-    commandResult: null,
-    notice: null,
+    results: put(state.results, left, null),
+    notices: put(state.notices, left, null),
     details: { ...state.details, runId: null, turnId: null, selected: null, playing: false },
   };
+}
+
+/** By the same key as a draft; null takes an entry away. */
+function put(entries, key, entry) {
+  if (entry) return { ...entries, [key]: entry };
+  if (!(key in entries)) return entries;
+  const { [key]: _gone, ...rest } = entries;
+  return rest;
 }
 
 /** Another Run starts with nothing selected. */

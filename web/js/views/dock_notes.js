@@ -8,7 +8,7 @@ import { chosenModel } from "../state/gateway.js";
 export function dockNotes(app, root) {
   const { store } = app;
   store.watch(
-    (state) => [obstacle(state), currentDraft(state).error, state.view.commandResult, state.view.notice, state.view.conversationId],
+    (state) => [obstacle(state), currentDraft(state).error, state.view.results[placeOf(state)], state.view.notices[placeOf(state)], placeOf(state)],
     ([blocked, error, result, notice]) => {
       root.replaceChildren(
         ...[blocked && obstacleNote(app, blocked), notice && noticeNote(app, notice), result && commandNote(app, result), error && errorNote(app, error)].filter(Boolean),
@@ -17,8 +17,12 @@ export function dockNotes(app, root) {
   );
 }
 
+function placeOf({ view }) {
+  return draftKey(view.agentId, view.conversationId);
+}
+
 function currentDraft(state) {
-  return draftOf(state, draftKey(state.view.agentId, state.view.conversationId));
+  return draftOf(state, placeOf(state));
 }
 
 /**
@@ -50,8 +54,7 @@ function obstacleNote({ words: { t, tOr } }, blocked) {
 function errorNote(app, error) {
   const { words, store } = app;
   const text = words.tOr(`error.${error.code}`, "error.other");
-  const { agentId, conversationId } = store.get().view;
-  const close = () => store.dispatch({ type: "draft/error_closed", key: draftKey(agentId, conversationId) });
+  const close = () => store.dispatch({ type: "draft/error_closed", key: placeOf(store.get()) });
   const detail = needsDetail(error) ? error.message : null;
   return note("lost", text, { detail, close, closeLabel: words.t("action.close"), alert: true });
 }
@@ -64,11 +67,11 @@ function needsDetail({ code, message }) {
 function noticeNote({ words, store }, { key, error }) {
   const text = key ? words.t(key) : words.tOr(`error.${error.code}`, "error.other");
   const detail = error && needsDetail(error) ? error.message : null;
-  return note(error ? "lost" : "plain", text, { detail, close: () => store.dispatch({ type: "notice/closed" }), closeLabel: words.t("action.close"), alert: Boolean(error) });
+  return note(error ? "lost" : "plain", text, { detail, close: () => store.dispatch({ type: "notice/closed", key: placeOf(store.get()) }), closeLabel: words.t("action.close"), alert: Boolean(error) });
 }
 
 function commandNote({ words, store }, { input, output }) {
-  const close = h("button", { type: "button", class: "icon-button", aria: { label: words.t("action.close") }, onClick: () => store.dispatch({ type: "command/result", result: null }) }, icon("close"));
+  const close = h("button", { type: "button", class: "icon-button", aria: { label: words.t("action.close") }, onClick: () => store.dispatch({ type: "command/result", key: placeOf(store.get()), result: null }) }, icon("close"));
   const text = typeof output === "string" ? output : JSON.stringify(output, null, 2);
   return h(
     "section",

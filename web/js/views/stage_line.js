@@ -34,7 +34,7 @@ export function stageLine(app, root) {
   }
 
   function tick() {
-    if (shown) setText(clock, words.stopwatch(Date.now() - Date.parse(shown.since ?? shown.turn.created_at)));
+    if (shown) setText(clock, words.stopwatch(app.api.serverNow() - Date.parse(shown.since ?? shown.turn.created_at)));
   }
 
   store.watch(

@@ -41,11 +41,11 @@ test("a deleted Conversation takes its draft along", () => {
   assert.deepEqual(drafts(act(typed), { type: "conversation/removed", conversationId: "talk" }), {});
 });
 
-test("what was saved is what comes back, without what was on its way", () => {
+test("what was saved is what comes back, with the id of what was on its way", () => {
   const state = act(typed, { type: "draft/sending", requestId: "r" });
   const saved = JSON.parse(JSON.stringify(savedDrafts({ ...state, empty: emptyDraft })));
   assert.deepEqual(Object.keys(saved), ["talk"]);
-  assert.deepEqual(restoredDrafts(saved).talk, { ...emptyDraft, text: "read notes.md" });
+  assert.deepEqual(restoredDrafts(saved).talk, { ...emptyDraft, text: "read notes.md", requestId: "r" });
 });
 
 test("whatever the browser's storage holds, drafts come of it", () => {
