@@ -2,6 +2,7 @@
 import { createApi } from "./api.js";
 import { trackVisibleHeight } from "./dom/viewport.js";
 import { createApproving } from "./flows/approving.js";
+import { createLeaving } from "./flows/leaving.js";
 import { createLists } from "./flows/lists.js";
 import { createLooking } from "./flows/looking.js";
 import { createNavigation } from "./flows/navigation.js";
@@ -98,6 +99,7 @@ async function start() {
   app.running.listen();
   app.lists.keepFresh();
   app.looking.settle();
+  createLeaving(app).watch();
 }
 
 start().catch((error) => {

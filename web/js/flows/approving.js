@@ -1,5 +1,6 @@
 /** Permissions: the whole of it is read first, then the operator's word goes to the server once. */
 import { agentPath } from "../api.js";
+import { draftKey } from "../state/drafts.js";
 
 export function createApproving({ store, api, lists }) {
   const { dispatch } = store;
@@ -20,6 +21,8 @@ export function createApproving({ store, api, lists }) {
   async function decide(agentId, permissionId, decision, reason) {
     if (store.get().permissions.full[permissionId]?.deciding) return;
     dispatch({ type: "permission/deciding", permissionId });
+    const { view } = store.get();
+    const key = draftKey(view.agentId, view.conversationId);
     const body = reason ? { decision, reason } : { decision };
     try {
       await api.post(agentPath(agentId, "permissions", permissionId), body);
@@ -29,7 +32,7 @@ export function createApproving({ store, api, lists }) {
       dispatch({ type: "permission/undecided", permissionId, error });
       if (error.code === "permission_stale" || error.code === "not_found") {
         dispatch({ type: "permission/gone", permissionId });
-        dispatch({ type: "notice/shown", notice: { key: "error.permission_stale" } });
+        dispatch({ type: "notice/shown", key, notice: { key: "error.permission_stale" } });
       }
       lists.loadPermissions(agentId);
     }

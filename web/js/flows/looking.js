@@ -58,7 +58,7 @@ export function createLooking(app) {
       await running.stop(agentId, conversationId, turn);
     } catch (error) {
       if (error.name !== "ApiError") throw error;
-      dispatch({ type: "notice/shown", notice: { error } });
+      dispatch({ type: "notice/shown", key: conversationId, notice: { error } });
     }
   }
 

@@ -2,6 +2,7 @@
 import { agentPath } from "../api.js";
 import { confirmDialog, promptDialog } from "../dom/dialog.js";
 import { oneLine } from "../dom/plain_text.js";
+import { draftKey } from "../state/drafts.js";
 
 const TITLE_MAX_CHARS = 120;
 const AGENT_NAME_MAX_CHARS = 64;
@@ -19,14 +20,19 @@ export function createOrganising({ store, api, lists, navigation, words }) {
   const { dispatch } = store;
   const { t } = words;
 
-  /** Runs one change; a refusal becomes a notice in words. */
+  const place = () => draftKey(store.get().view.agentId, store.get().view.conversationId);
+
+  /**
+   * Runs one change; a refusal becomes a notice in words, in the place where it was asked for.
+   * @param {(stays: () => boolean) => Promise<void>} change `stays`: whether the operator is still in that place
+   */
   async function attempt(change) {
+    const key = place();
     try {
-      return await change();
+      await change(() => place() === key);
     } catch (error) {
       if (error.name !== "ApiError") throw error;
-      dispatch({ type: "notice/shown", notice: { error } });
-      return null;
+      dispatch({ type: "notice/shown", key, notice: { error } });
     }
   }
 
@@ -59,27 +65,27 @@ export function createOrganising({ store, api, lists, navigation, words }) {
     await attempt(async () => {
       await api.remove(agentPath(agentId, "sessions", conversation.conversation_id));
       const shown = store.get().view.conversationId === conversation.conversation_id;
-      dispatch({ type: "conversation/removed", agentId, conversationId: conversation.conversation_id });
       if (shown) navigation.go(agentId, null, { replace: true });
+      dispatch({ type: "conversation/removed", agentId, conversationId: conversation.conversation_id });
     });
   }
 
   async function branch(agentId, conversationId) {
-    await attempt(async () => {
+    await attempt(async (stays) => {
       const made = await api.post(agentPath(agentId, "sessions", conversationId, "continue"), { mode: "branch" });
       dispatch({ type: "conversation/upserted", agentId, conversation: made });
-      navigation.go(agentId, made.conversation_id);
-      dispatch({ type: "notice/shown", notice: { key: "conversation.branched" } });
+      dispatch({ type: "notice/shown", key: made.conversation_id, notice: { key: "conversation.branched" } });
+      if (stays()) navigation.go(agentId, made.conversation_id);
     });
   }
 
   async function createAgent() {
     const name = await askName(t("agent.create_title"), t("agent.name"), "", AGENT_NAME_MAX_CHARS, t("action.create"));
     if (name === null) return;
-    await attempt(async () => {
+    await attempt(async (stays) => {
       const agent = await api.post("/api/agents", { name });
       dispatch({ type: "agent/upserted", agent });
-      navigation.go(agent.agent_id, null);
+      if (stays()) navigation.go(agent.agent_id, null);
     });
   }
 

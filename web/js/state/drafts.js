@@ -36,6 +36,8 @@ export function drafts(state = {}, action) {
       return put({ ...draft, error: null });
     case "draft/moved":
       return moved(state, action.from, action.to);
+    case "draft/rescued":
+      return rescued(state, action.from, action.to);
     case "conversation/removed":
       return without(state, action.conversationId);
     default:
@@ -80,6 +82,15 @@ function moved(state, from, to) {
   if (from === to || !(from in state)) return state;
   const { [from]: draft, ...rest } = state;
   return { ...rest, [to]: draft };
+}
+
+/** The text of a place that is no more stands behind what is already written in the other one. */
+function rescued(state, from, to) {
+  const { [from]: draft, ...rest } = state;
+  if (from === to || !draft?.text.trim()) return state;
+  const other = rest[to] ?? emptyDraft;
+  const text = other.text.trim() ? `${other.text.trimEnd()}\n\n${draft.text}` : draft.text;
+  return { ...rest, [to]: { ...other, text, requestId: null } };
 }
 
 function without(state, key) {
