@@ -180,7 +180,7 @@ async def _load_model(shared: SharedParts, registry: AgentRegistry) -> None:
         await shared.models.load(model, await warm_up_request(runtime.workspace, model, counter, shared.clock))
     except AgentBuilderError as error:
         log.warning("the model is not loaded: %s", error.message)
-        shared.models.could_not_load(error.message)
+        shared.models.could_not_load(error)
         return
     shared.workers.park(runtime.worker_env, shared.checkout.spares(SYSTEM_AGENT_ID))
 
@@ -189,7 +189,7 @@ def _health(bus: CommandBus, models: Models, active: ActiveRuns, workers: Worker
     default = next(model for model in models.public() if model.default)
     return HealthAnswer(
         status="draining" if bus.draining else models.state, release=RELEASE, prototype=True,
-        model=HealthModel(ready=models.state == "ready", reason=default.reason), sandbox=HealthSandbox(ready=True),
+        model=HealthModel(ready=models.state == "ready", reason=default.reason_code), sandbox=HealthSandbox(ready=True),
         active_runs=active.count, spare_workers=workers.spare_count,
     )
 

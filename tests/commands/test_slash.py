@@ -42,7 +42,9 @@ async def test_an_unknown_name_is_answered_with_the_nearest_ones(line: str, near
 @pytest.mark.parametrize("line", ["/status now", "/cancel a b"])
 async def test_too_many_words_are_answered_with_the_usage(line: str) -> None:
     scene: Scene = []
-    assert (await REGISTRY.run(line, scene)).output.startswith("Usage: /")
+    outcome = await REGISTRY.run(line, scene)
+    assert outcome.output.startswith("Usage: /")
+    assert [said.code for said in outcome.lines] == ["usage", f"help_{line[1:7]}"]
     assert scene == []
 
 

@@ -39,6 +39,16 @@ async def test_status_shows_agent_conversation_model_and_what_is_active(gateway:
     ]
 
 
+async def test_each_line_comes_with_its_code_and_what_fills_it_in(gateway: OpenGateway) -> None:
+    conversation = await gateway.conversation(title="Plan {phase}")
+    answer = await say(gateway, conversation, "/status")
+    assert [line["code"] for line in answer["lines"]] == [
+        "status_agent", "status_conversation", "status_model", "status_active", "status_waiting",
+    ]
+    assert answer["lines"][1]["values"] == {"title": "Plan {phase}", "preparation": "idle"}
+    assert answer["output"].splitlines()[1] == "Conversation: Plan {phase}, idle"
+
+
 async def test_context_speaks_of_the_last_run_or_the_named_one(gateway: OpenGateway) -> None:
     conversation = await gateway.conversation()
     assert (await say(gateway, conversation, "/context"))["output"] == "This Conversation has no Run yet."
@@ -54,7 +64,8 @@ async def test_model_lists_chooses_or_offers_the_nearest(gateway: OpenGateway) -
     assert "test: Test (default)" in (await say(gateway, conversation, "/model"))["output"]
     assert (await say(gateway, conversation, "/model test"))["parameter"] == {"model_id": "test"}
     wrong = await say(gateway, conversation, "/model tset")
-    assert wrong == {"output": "There is no such model. Nearest: test"}
+    line = {"code": "model_unknown", "values": {"nearest": "test"}}
+    assert wrong == {"output": "There is no such model. Nearest: test", "lines": [line]}
 
 
 async def test_compact_and_clear_only_tell_the_page_what_to_send(gateway: OpenGateway) -> None:

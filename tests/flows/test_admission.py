@@ -12,6 +12,7 @@ async def test_a_window_too_small_for_an_ordinary_message_takes_the_model_out_of
             (model,) = (await gateway.ok("GET", "/api/models"))["items"]
             assert model["available"] is False
             assert "the window is too small" in model["reason"]
+            assert model["reason_code"] == "window_too_small"
             assert (await gateway.client.get("/health")).json()["status"] == "degraded"
             run = await gateway.run(await gateway.new_conversation(), "hello")
             assert (run.terminal["type"], run.terminal["payload"]["code"]) == ("run.failed", "model_unavailable")

@@ -93,8 +93,10 @@ async def test_both_browsers_see_what_waits_and_that_it_is_over(turns: Turns) ->
         for client in (turns.gateway, other):
             (listed,) = (await client.ok("GET", f"{client.agent}/permissions"))["items"]
             assert (listed["permission_id"], listed["state"], "diff" in listed) == (waiting.asked["permission_id"], "pending", False)
+        assert [one["waiting"] for one in (await other.ok("GET", "/api/agents"))["items"]] == [1]
         assert (await other.call("POST", waiting.path, {"decision": "deny"})).status_code == 200
         await waiting.ended()
+        assert [one["waiting"] for one in (await other.ok("GET", "/api/agents"))["items"]] == [0]
         assert (await turns.gateway.ok("GET", f"{turns.gateway.agent}/permissions"))["items"] == []
         seen = await turns.gateway.ok("GET", waiting.path)
         assert (seen["state"], "decided_at" in seen) == ("denied", True)

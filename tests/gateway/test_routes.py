@@ -257,7 +257,8 @@ async def test_slash_commands_are_listed_and_carried_out_without_a_model(gateway
     conversation = await gateway.conversation()
     answer = await gateway.ok("POST", f"{AGENT}/sessions/{conversation}/commands", {"input": "/model test"})
     assert answer == {
-        "output": "The next message goes to test.", "parameter": {"model_id": "test"}, "model_invoked": False, "turn_created": False,
+        "output": "The next message goes to test.", "lines": [{"code": "model_chosen", "values": {"model_id": "test"}}],
+        "parameter": {"model_id": "test"}, "model_invoked": False, "turn_created": False,
     }
     assert (await gateway.ok("GET", f"{AGENT}/sessions/{conversation}"))["turns"] == []
     assert await error(gateway, "POST", f"{AGENT}/sessions/{conversation}/commands", {"input": "hello"}) == (400, "invalid_request")

@@ -144,8 +144,8 @@ async def test_the_list_for_browsers_names_no_endpoint() -> None:
         assert models.public() == [
             PublicModel("test", "Test", ("completion", "tools"), 32768, 4096, True, None, True, *counted),
             PublicModel("small", "Small", ("completion",), 4096, 4096, True, None, False, *counted),
-            PublicModel("gone", "Small", (), 32768, 4096, False, "The model server does not have this model.", False),
-            PublicModel("off", "Small", (), 32768, 4096, False, "This model is switched off in the catalog.", False),
+            PublicModel("gone", "Small", (), 32768, 4096, False, "The model server does not have this model.", False, None, None, "model_not_found"),
+            PublicModel("off", "Small", (), 32768, 4096, False, "This model is switched off in the catalog.", False, None, None, "switched_off"),
         ]
         assert (await models.qualified("small")).window == 4096
         with pytest.raises(ModelUnavailable):

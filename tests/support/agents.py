@@ -20,10 +20,17 @@ from tests.support.stored import FixedClock
 
 @dataclass
 class BareRuntime:
-    """As much of an AgentRuntime as the registry knows: it can be closed."""
+    """As much of an AgentRuntime as the registry knows: it can be closed, and nothing waits in it."""
 
     row: AgentRow
     database: Database
+
+    @property
+    def permissions(self) -> "BareRuntime":
+        return self
+
+    def pending(self) -> list[object]:
+        return []
 
     async def close(self) -> None:
         await self.database.close()

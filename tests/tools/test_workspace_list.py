@@ -29,7 +29,9 @@ def test_what_cannot_be_attached_says_why(workspace: Path) -> None:
     put(workspace, "bin", b"\0")
     put(workspace, "wide", "x", 0o666)
     (workspace / "link").symlink_to("wide")
-    found = {one.path: (one.attachable, one.reason or "") for one in list_workspace(workspace, "", WORKSPACE_LIST, never).items}
+    items = list_workspace(workspace, "", WORKSPACE_LIST, never).items
+    found = {one.path: (one.attachable, one.reason or "") for one in items}
+    assert {one.path: one.reason_code for one in items} == {"big": "too_large", "bin": "not_text", "link": "symlink", "wide": "mode"}
     assert {path: attachable for path, (attachable, _) in found.items()} == {"big": False, "bin": False, "link": False, "wide": False}
     assert "binary" in found["bin"][1]
     assert "symbolic link" in found["link"][1]

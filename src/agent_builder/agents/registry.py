@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """An Agent as its operator sees it. `running`: active Runs."""
+    """An Agent as its operator sees it. `running`: active Runs. `waiting`: calls that wait for a decision."""
 
     agent_id: str
     name: str
@@ -37,6 +37,7 @@ class AgentView:
     phase: Phase
     running: int
     created_at: datetime
+    waiting: int = 0
 
 
 class AgentRegistry:
@@ -119,7 +120,9 @@ class AgentRegistry:
             state=row.state, data=self._lifecycle.has_data(row.agent_id), environment=self._lifecycle.has_environment(row),
             damaged=row.agent_id in self._damaged, active_runs=runs,
         )
-        return AgentView(row.agent_id, row.name, row.system, row.generation, derive_phase(facts), runs, row.created_at)
+        runtime = self._opened.get(row.agent_id)
+        waiting = len(runtime.permissions.pending()) if runtime and runs else 0
+        return AgentView(row.agent_id, row.name, row.system, row.generation, derive_phase(facts), runs, row.created_at, waiting)
 
     async def close(self) -> None:
         """After all Runs have ended: closes every runtime. May be called again."""

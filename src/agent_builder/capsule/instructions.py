@@ -45,7 +45,7 @@ def read_instructions(workspace: Path) -> Instructions | None:
     except FileRefused as refusal:
         if refusal.reason == "missing":
             return None
-        raise InstructionsRefused(f"The workspace instructions cannot be used: {_way_out(refusal)}.") from refusal
+        raise InstructionsRefused(f"The workspace instructions cannot be used: {_way_out(refusal)}.", reason=refusal.reason) from refusal
 
 
 def restore_default(workspace: Path) -> bool:

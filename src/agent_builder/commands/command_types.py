@@ -1,5 +1,6 @@
 """Everything an operator may ask to be changed: one frozen record per command, typed by what it gives back."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -96,12 +97,22 @@ class DecidePermission(Command[PermissionView]):
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """One line: its code, what fills it in, and the whole in English."""
+
+    code: str
+    values: Mapping[str, str | int]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SlashOutcome:
-    """What a slash command says, and what the page shall send with the next ordinary Turn."""
+    """What a slash command says, whole in `output` and line by line, and what the page shall send with the next ordinary Turn."""
 
     output: str
     model_id: str | None = None
     compact: bool | None = None
+    lines: tuple[Said, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

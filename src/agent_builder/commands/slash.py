@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from agent_builder.commands.command_types import SlashOutcome
+from agent_builder.commands.command_types import Said, SlashOutcome
+from agent_builder.commands.said import outcome, said
 from agent_builder.protocol.errors import InvalidRequest
 from agent_builder.protocol.limits import NEAREST_NAMES
 
@@ -50,9 +51,9 @@ class SlashRegistry(Generic[Scene]):
         words = line[1:].split()
         command = self._by_name.get(words[0].lower()) if words else None
         if command is None:
-            return SlashOutcome(self._unknown(words[0] if words else ""))
+            return self._unknown(words[0] if words else "")
         if len(words) > (2 if command.argument else 1):
-            return SlashOutcome(f"Usage: {command.usage}\n{command.help}")
+            return outcome(said("usage", usage=command.usage), Said(f"help_{command.name}", {}, command.help))
         return await command.run(scene, words[1] if len(words) > 1 else None)
 
     def nearest(self, name: str) -> list[str]:
@@ -60,5 +61,5 @@ class SlashRegistry(Generic[Scene]):
         close = difflib.get_close_matches(name.lower(), self._by_name, NEAREST_NAMES, 0.4)
         return [f"/{near}" for near in close] or [f"/{command.name}" for command in self.commands]
 
-    def _unknown(self, name: str) -> str:
-        return f"There is no command /{name}. Nearest: {', '.join(self.nearest(name))}"
+    def _unknown(self, name: str) -> SlashOutcome:
+        return outcome(said("unknown", name=name, nearest=", ".join(self.nearest(name))))

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from agent_builder.agents.registry import AgentView
 from agent_builder.agents.runtime import AgentRuntime
-from agent_builder.commands.command_types import SlashOutcome
+from agent_builder.commands.command_types import Said, SlashOutcome
+from agent_builder.commands.said import outcome, said
 from agent_builder.commands.slash import SlashCommand, SlashRegistry
 from agent_builder.conversations.inspection import ContextView
-from agent_builder.llm.models import Models
+from agent_builder.llm.models import Models, PublicModel
 from agent_builder.protocol.errors import NotFound
 from agent_builder.protocol.ids import is_id
 from agent_builder.protocol.limits import NEAREST_NAMES
@@ -31,78 +32,81 @@ class SlashScene:
 async def status(scene: SlashScene, _: str | None) -> SlashOutcome:
     engine = await scene.runtime.engines.get(scene.conversation.conversation_id)
     state, _operation = engine.preparation()
-    return SlashOutcome("\n".join((
-        f"Agent: {scene.agent.name} ({scene.agent.phase}, generation {scene.agent.generation})",
-        f"Conversation: {scene.conversation.title}, {state}",
-        f"Model: {scene.models.default_id} ({scene.models.state})",
-        f"Active Runs: {scene.active.count}",
-        f"Waiting for a decision: {len(scene.runtime.permissions.pending())}",
-    )))
+    return outcome(
+        said("status_agent", name=scene.agent.name, phase=scene.agent.phase, generation=scene.agent.generation),
+        said("status_conversation", title=scene.conversation.title, preparation=state),
+        said("status_model", model_id=scene.models.default_id, model_state=scene.models.state),
+        said("status_active", count=scene.active.count),
+        said("status_waiting", count=len(scene.runtime.permissions.pending())),
+    )
 
 
 async def context(scene: SlashScene, run_id: str | None) -> SlashOutcome:
     wanted = run_id or await _last_run(scene)
     if wanted is None:
-        return SlashOutcome("This Conversation has no Run yet.")
+        return outcome(said("context_no_run"))
     try:
         if not is_id(wanted):
             raise NotFound
-        return SlashOutcome(_context_text(await scene.runtime.inspection.of(wanted)))
+        return outcome(*_context_lines(await scene.runtime.inspection.of(wanted)))
     except NotFound:
-        return SlashOutcome("This Agent has no such Run.")
+        return outcome(said("context_unknown"))
 
 
 async def model(scene: SlashScene, model_id: str | None) -> SlashOutcome:
     known = scene.models.public()
     if model_id is None:
-        return SlashOutcome("\n".join(
-            f"{one.model_id}: {one.label}{' (default)' if one.default else ''}{'' if one.available else f', not available: {one.reason}'}"
-            for one in known
-        ))
+        return outcome(*(_model_line(one) for one in known))
     names = [one.model_id for one in known]
     if model_id not in names:
         near = difflib.get_close_matches(model_id, names, NEAREST_NAMES, 0.0)
-        return SlashOutcome(f"There is no such model. Nearest: {', '.join(near)}")
-    return SlashOutcome(f"The next message goes to {model_id}.", model_id=model_id)
+        return outcome(said("model_unknown", nearest=", ".join(near)))
+    return outcome(said("model_chosen", model_id=model_id), model_id=model_id)
 
 
 async def compact(scene: SlashScene, _: str | None) -> SlashOutcome:
-    return SlashOutcome("Earlier Turns are made shorter for the model before the next message. Nothing is deleted.", compact=True)
+    return outcome(said("compact"), compact=True)
 
 
 async def permissions(scene: SlashScene, _: str | None) -> SlashOutcome:
     pending = scene.runtime.permissions.pending()
     if not pending:
-        return SlashOutcome("Nothing waits for your decision.")
-    return SlashOutcome("\n".join(f"{one.tool_id} of Run {one.run_id}, until {one.expires_at:%H:%M:%S} UTC" for one in pending))
+        return outcome(said("permission_none"))
+    return outcome(*(
+        said("permission", tool_id=one.tool_id, run_id=one.run_id, until=f"{one.expires_at:%H:%M:%S} UTC") for one in pending
+    ))
 
 
 async def cancel(scene: SlashScene, run_id: str | None) -> SlashOutcome:
     wanted = run_id or scene.conversation.running_run_id
     run = scene.active.get(wanted) if wanted else None
     if run is None or run.identity.agent_id != scene.agent.agent_id or not run.cancel():
-        return SlashOutcome("There is no active Run to cancel.")
-    return SlashOutcome(f"Run {wanted} is asked to stop.")
+        return outcome(said("cancel_none"))
+    return outcome(said("cancel_asked", run_id=wanted))
 
 
 async def clear(scene: SlashScene, _: str | None) -> SlashOutcome:
-    return SlashOutcome(
-        "Model and compaction for the next message are back to the defaults. The Conversation is unchanged.",
-        model_id=scene.models.default_id, compact=False,
-    )
+    return outcome(said("clear"), model_id=scene.models.default_id, compact=False)
 
 
-def _context_text(view: ContextView) -> str:
+def _model_line(one: PublicModel) -> Said:
+    code = ("model" if one.available else "model_off") + ("_default" if one.default else "")
+    return said(code, model_id=one.model_id, label=one.label, reason=one.reason, reason_code=one.reason_code)
+
+
+def _context_lines(view: ContextView) -> list[Said]:
     if view.source == "none":
-        return f"Run {view.run_id} was never admitted."
+        return [said("context_none", run_id=view.run_id)]
     lines = [
-        f"Run {view.run_id}, model {view.model_id}",
-        f"Window {view.window} tokens, for the request {view.input_budget}, admitted {view.admission_tokens}",
+        said("context_run", run_id=view.run_id, model_id=view.model_id),
+        said("context_window", window=view.window, input_budget=view.input_budget, admission_tokens=view.admission_tokens),
     ]
     if view.history is not None:
-        lines.append(f"Earlier Turns: {view.history.included} whole, {view.history.collapsed} in notes, {view.history.omitted} left out")
-    lines += [f"{one.index}. {one.name} ({one.trust}): {one.tokens} tokens" for one in view.sections or ()]
-    return "\n".join(lines)
+        past = view.history
+        lines.append(said("context_history", included=past.included, collapsed=past.collapsed, omitted=past.omitted))
+    return lines + [
+        said("context_section", index=one.index, name=one.name, trust=one.trust, tokens=one.tokens) for one in view.sections or ()
+    ]
 
 
 async def _last_run(scene: SlashScene) -> str | None:

@@ -50,7 +50,7 @@ def refuse_long_instructions(text: str | None, input_budget: int, counter: Token
     if tokens > share:
         raise InstructionsRefused(
             f"workspace/agent-builder.md takes {tokens} tokens, but at most {share} (a quarter of the model's input budget) are "
-            "allowed; shorten the file.", tokens=tokens, allowed=share,
+            "allowed; shorten the file.", reason="too_many_tokens", tokens=tokens, allowed=share,
         )
 
 

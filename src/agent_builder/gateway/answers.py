@@ -71,7 +71,7 @@ class LoginAnswer(Answer):
 
 
 class AgentAnswer(Answer):
-    """`running`: active Runs of the Agent."""
+    """`running`: active Runs of the Agent. `waiting`: calls that wait for a decision."""
 
     agent_id: Id
     name: str
@@ -80,6 +80,7 @@ class AgentAnswer(Answer):
     phase: str
     running: int
     created_at: datetime
+    waiting: int = 0
 
 
 class AgentsAnswer(Answer):
@@ -87,8 +88,8 @@ class AgentsAnswer(Answer):
 
 
 class ModelAnswer(Answer):
-    """Window and output cap in tokens. `reason`: why the entry is not available. `estimator`: how its tokens are counted, and
-    why not exactly."""
+    """Window and output cap in tokens. `reason`: why the entry is not available; `reason_code`: an error code,
+    `switched_off` or `window_too_small`. `estimator`: how its tokens are counted, and why not exactly."""
 
     model_id: str
     label: str
@@ -100,6 +101,7 @@ class ModelAnswer(Answer):
     default: bool
     estimator: str | None = None
     estimator_reason: str | None = None
+    reason_code: str | None = None
 
 
 class ModelsAnswer(Answer):
@@ -208,10 +210,13 @@ class PermissionsAnswer(Answer):
 
 
 class WorkspaceEntryAnswer(Answer):
+    """`reason`: why the file cannot be attached; `reason_code`: the same in one stable word."""
+
     path: str
     bytes: int
     attachable: bool
     reason: str | None = None
+    reason_code: str | None = None
 
 
 class WorkspaceAnswer(Answer):
@@ -239,8 +244,16 @@ class NextTurnParameter(Answer):
     compact: bool | None = None
 
 
+class SaidAnswer(Answer):
+    """One line of a command's output: its code and what fills it in, for a page with words of its own."""
+
+    code: str
+    values: dict[str, str | int]
+
+
 class CommandAnswer(Answer):
     output: str
+    lines: list[SaidAnswer] = []
     parameter: NextTurnParameter | None = None
     model_invoked: Literal[False] = False
     turn_created: Literal[False] = False

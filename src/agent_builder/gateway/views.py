@@ -26,7 +26,7 @@ from agent_builder.tools.permissions import PermissionView
 def agent_answer(agent: AgentView) -> AgentAnswer:
     return AgentAnswer(
         agent_id=agent.agent_id, name=agent.name, system=agent.system, generation=agent.generation, phase=agent.phase,
-        running=agent.running, created_at=agent.created_at,
+        running=agent.running, created_at=agent.created_at, waiting=agent.waiting,
     )
 
 
@@ -34,7 +34,7 @@ def model_answer(model: PublicModel) -> ModelAnswer:
     return ModelAnswer(
         model_id=model.model_id, label=model.label, capabilities=list(model.capabilities), window=model.window,
         output_cap=model.output_cap, available=model.available, reason=model.reason, default=model.default,
-        estimator=model.estimator, estimator_reason=model.estimator_reason,
+        estimator=model.estimator, estimator_reason=model.estimator_reason, reason_code=model.reason_code,
     )
 
 

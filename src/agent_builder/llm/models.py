@@ -15,20 +15,25 @@ from agent_builder.llm.qualification import Qualified, qualify
 from agent_builder.llm.streams import StreamLimit
 from agent_builder.llm.tokenizer import EXACT, FALLBACK, NoExactCounts, Tokenizers, byte_counter
 from agent_builder.llm.tripwire import counts_cached_tokens
-from agent_builder.protocol.errors import InvalidRequest, ModelNotFound, ModelUnavailable, RunError
+from agent_builder.protocol.errors import AgentBuilderError, InvalidRequest, ModelNotFound, ModelUnavailable, RunError
 from agent_builder.protocol.limits import LOAD_S, STREAMS, UNHEALTHY_PROBE_S
 from agent_builder.protocol.model_profile import ModelProfile, QualifiedModel
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import RenderedRequest, TokenCounter
 
 State = Literal["loading", "ready", "degraded"]
+ModelOff = Literal["switched_off", "window_too_small"]
+"""Why an entry is not used although its model server may be well."""
+
+_SWITCHED_OFF = "This model is switched off in the catalog."
 OnStage = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class PublicModel:
-    """What a browser may know of an entry. `reason`: why it is not available. `window` in tokens, the cap until it was
-    qualified. `estimator` and `estimator_reason`: how its tokens are counted, and why not exactly."""
+    """What a browser may know of an entry. `reason`: why it is not available, `reason_code` the same as an error code or a
+    ModelOff. `window` in tokens, the cap until it was qualified. `estimator` and `estimator_reason`: how its tokens are
+    counted, and why not exactly."""
 
     model_id: str
     label: str
@@ -40,13 +45,14 @@ class PublicModel:
     default: bool
     estimator: str | None = None
     estimator_reason: str | None = None
+    reason_code: str | None = None
 
 
 @dataclass(slots=True)
 class _Entry:
     profile: ModelProfile
     found: Qualified | None = None
-    reason: str | None = None  # why the last probe failed
+    fault: AgentBuilderError | None = None  # why the last probe or loading failed
     disabled: str | None = None  # why the entry must not be used although the provider would
     stale: bool = False
     vocabulary: str | None = None
@@ -74,7 +80,7 @@ class Models:
         """None: the default. Raises InvalidRequest for an id that the catalog does not have."""
         entry = self._entries.get(model_id or self.default_id)
         if entry is None:
-            raise InvalidRequest("model_id names no model of the catalog.")
+            raise InvalidRequest("model_id names no model of the catalog.", reason="unknown_model")
         return entry.profile
 
     async def qualify_default(self) -> None:
@@ -98,7 +104,7 @@ class Models:
         if entry is None:
             raise ModelNotFound("The catalog no longer has this model.")
         if not entry.profile.enabled:
-            raise ModelUnavailable("This model is switched off in the catalog.")
+            raise ModelUnavailable(_SWITCHED_OFF)
         if entry.disabled is not None:
             raise ModelUnavailable(entry.disabled)
         if entry.found is None or entry.stale or self.circuits.unhealthy_s(entry.profile.model_id) >= UNHEALTHY_PROBE_S:
@@ -162,9 +168,9 @@ class Models:
             await on_wait()
             await self._first_load.wait()
 
-    def could_not_load(self, reason: str) -> None:
+    def could_not_load(self, fault: AgentBuilderError) -> None:
         """The load at start could not be tried; a Turn may still work."""
-        self._entries[self.default_id].reason, self.state = reason, "degraded"
+        self._entries[self.default_id].fault, self.state = fault, "degraded"
         self._first_load.set()
 
     async def reload(self, model: QualifiedModel) -> None:
@@ -182,7 +188,7 @@ class Models:
         """A first frame arrived."""
         entry = self._entries[model_id]
         self.circuits.succeeded(model_id)
-        entry.reason = None
+        entry.fault = None
         if model_id == self.default_id and self.state == "degraded" and entry.disabled is None:
             self.state = "ready"
 
@@ -202,7 +208,7 @@ class Models:
         try:
             async with self.streams.stream(model.model_id, model.profile.streams, LOAD_S):
                 usage = await Load(self.client, self.prefill, self._clock).with_prefix(model, warm_up)
-            entry.reason = None
+            entry.fault = None
             await self._check_loaded(entry, model)
             if usage.complete and self.reports_cached(model.model_id):
                 entry.prefix = warm_up.prefix_digests[:2], usage.input
@@ -210,9 +216,9 @@ class Models:
                 if fault is not None:
                     self._fall_back(entry, fault)
         except RunError as error:
-            entry.reason = error.message
+            entry.fault = error
         if model.model_id == self.default_id:
-            self.state = "degraded" if entry.reason or entry.disabled else "ready"
+            self.state = "degraded" if entry.fault or entry.disabled else "ready"
             self._first_load.set()
 
     async def _check_loaded(self, entry: _Entry, model: QualifiedModel) -> None:
@@ -229,21 +235,21 @@ class Models:
         try:
             await self._probe(entry)
         except RunError as error:
-            entry.reason = error.message
+            entry.fault = error
 
     async def _probe(self, entry: _Entry) -> None:
         async with entry.lock:
             try:
                 found = await qualify(self.client, entry.profile)
             except RunError as error:
-                entry.found, entry.reason = None, error.message
+                entry.found, entry.fault = None, error
                 raise
             same = entry.found is not None and entry.found.model.digest == found.model.digest
             if same and entry.found is not None and entry.found.model.estimator == FALLBACK:
                 found = replace(found, model=entry.found.model)  # exact counts were tried with these weights and failed
             if not same:
                 entry.vocabulary = entry.prefix = entry.disabled = None
-            entry.found, entry.reason, entry.stale = found, None, False
+            entry.found, entry.fault, entry.stale = found, None, False
 
     async def _build_counter(self, entry: _Entry, found: Qualified) -> TokenCounter:
         try:
@@ -261,10 +267,18 @@ class Models:
 
     def _public(self, entry: _Entry) -> PublicModel:
         profile, model = entry.profile, entry.found.model if entry.found else None
-        off = None if profile.enabled else "This model is switched off in the catalog."
-        reason = off or entry.disabled or entry.reason
+        reason, code = _why_not(entry)
         return PublicModel(
             profile.model_id, profile.label, model.capabilities if model else (), model.window if model else profile.window_cap,
             profile.output_cap, reason is None, reason, profile.model_id == self.default_id,
-            model.estimator if model else None, model.estimator_reason if model else None,
+            model.estimator if model else None, model.estimator_reason if model else None, code,
         )
+
+
+def _why_not(entry: _Entry) -> tuple[str, str] | tuple[None, None]:
+    """The sentence and its code, or nothing for an entry that can be used."""
+    if not entry.profile.enabled:
+        return _SWITCHED_OFF, "switched_off"
+    if entry.disabled:
+        return entry.disabled, "window_too_small"
+    return (entry.fault.message, entry.fault.code) if entry.fault else (None, None)

@@ -91,7 +91,7 @@ def branch_conversation(
         (source,),
     ).fetchone()
     if head is None:
-        raise InvalidRequest("There is no completed Turn to branch from.")
+        raise InvalidRequest("There is no completed Turn to branch from.", reason="nothing_to_branch")
     row = create_conversation(conn, new_id, title, now)
     branch = conversation_key(conn, new_id)
     conn.execute(

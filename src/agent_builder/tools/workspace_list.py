@@ -13,12 +13,13 @@ from agent_builder.protocol.limits import SEARCH_READ_BYTES, WORKSPACE_LIST
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceItem:
-    """`reason` says why a file cannot be attached."""
+    """`reason` says why a file cannot be attached, `reason_code` the same as the word of a FileRefused."""
 
     path: str
     bytes: int
     attachable: bool
     reason: str | None
+    reason_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +67,6 @@ def _item(found: Found, look_inside: bool) -> WorkspaceItem:
                 text_of(found.path, file.read()[1])
         except FileRefused as inside:
             refusal = inside
-    return WorkspaceItem(found.path.text, found.bytes, refusal is None, refusal.sentence if refusal else None)
+    if refusal is None:
+        return WorkspaceItem(found.path.text, found.bytes, attachable=True, reason=None)
+    return WorkspaceItem(found.path.text, found.bytes, attachable=False, reason=refusal.sentence, reason_code=refusal.reason)

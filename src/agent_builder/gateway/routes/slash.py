@@ -4,7 +4,13 @@ from starlette.types import ASGIApp
 
 from agent_builder.commands.command_types import RunSlash
 from agent_builder.commands.slash_commands import SLASH_COMMANDS
-from agent_builder.gateway.answers import CommandAnswer, NextTurnParameter, SlashCommandAnswer, SlashCommandsAnswer
+from agent_builder.gateway.answers import (
+    CommandAnswer,
+    NextTurnParameter,
+    SaidAnswer,
+    SlashCommandAnswer,
+    SlashCommandsAnswer,
+)
 from agent_builder.gateway.bodies import SlashBody
 from agent_builder.gateway.endpoint import Call, Endpoint, reply
 from agent_builder.gateway.routes.agents import ONE as AGENT
@@ -28,7 +34,8 @@ async def run_command(call: Call) -> ASGIApp:
     parameter = None
     if outcome.model_id is not None or outcome.compact is not None:
         parameter = NextTurnParameter(model_id=outcome.model_id, compact=outcome.compact)
-    return reply(CommandAnswer(output=outcome.output, parameter=parameter))
+    lines = [SaidAnswer(code=line.code, values=dict(line.values)) for line in outcome.lines]
+    return reply(CommandAnswer(output=outcome.output, lines=lines, parameter=parameter))
 
 
 ENDPOINTS = (

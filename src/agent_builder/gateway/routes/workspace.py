@@ -22,7 +22,10 @@ async def list_files(call: Call) -> ASGIApp:
     asked, workspace, clock = call.sent(WorkspaceQuery), (await call.runtime()).workspace, call.services.clock
     end = clock.monotonic() + SEARCH_S
     found = await asyncio.to_thread(list_workspace, workspace, asked.prefix, asked.limit, lambda: clock.monotonic() > end)
-    items = [WorkspaceEntryAnswer(path=one.path, bytes=one.bytes, attachable=one.attachable, reason=one.reason) for one in found.items]
+    items = [
+        WorkspaceEntryAnswer(path=one.path, bytes=one.bytes, attachable=one.attachable, reason=one.reason, reason_code=one.reason_code)
+        for one in found.items
+    ]
     return reply(WorkspaceAnswer(items=items, truncated=found.truncated))
 
 
