@@ -31,6 +31,29 @@ async def test_with_the_keyboard_open_writing_and_stopping_stay_in_reach(gateway
         assert await bench.box.evaluate("box => parseFloat(getComputedStyle(box).fontSize)") >= 16
 
 
+async def test_with_the_keyboard_open_a_decision_and_a_refusal_are_seen_and_taken(gateway: Gateway, fake: FakeOllama) -> None:
+    write(gateway, "notes.md", "teh\n")
+    fake.script(call("file_read_text", path="notes.md"), call("file_edit", path="notes.md", old="teh", new="the"), text("done"))
+    async with Workbench.open(gateway, (390, 844)) as bench:
+        await bench.sign_in()
+        await bench.page.route("**/commands", lambda route: route.fulfill(status=500, body="") if route.request.method == "POST" else route.continue_())
+        await bench.send("correct it")
+        await bench.page.evaluate(KEYBOARD, 300)
+        await bench.box.fill("/status\n" * 30)
+        await bench.box.press("Enter")
+        error, deny = bench.page.get_by_role("alert").get_by_text("unexpected answer"), bench.page.get_by_role("button", name="Deny…")
+        for part in (error, bench.approve, deny, bench.box, bench.page.locator(".send"), bench.page.locator("#stage").get_by_role("button", name="Stop")):
+            await expect(part).to_be_visible()
+            box = await part.bounding_box()
+            assert box is not None
+            assert box["y"] >= 0 and box["y"] + box["height"] <= 544
+        assert not await bench.scrolls_sideways()
+        await bench.approve.click()
+        await bench.answered(1)
+        await expect(bench.box).to_be_focused()
+        assert (gateway.workspace / "notes.md").read_text() == "the\n"
+
+
 async def test_an_approval_with_a_long_preview_can_be_decided_on_the_smallest_screen(gateway: Gateway, fake: FakeOllama) -> None:
     write(gateway, "long.txt", "a\n")
     content = "\n".join(f"line {number} {'x' * 60}" for number in range(50))

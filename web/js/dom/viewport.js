@@ -5,8 +5,8 @@ export function visibleHeight({ viewportHeight, scale, layoutHeight }) {
   return viewportHeight < layoutHeight - 1 ? Math.round(viewportHeight) : null;
 }
 
-/** Below this many visible pixels only what is being written keeps its place. */
-export const SHORT_PX = 480;
+/** Below this many visible pixels, as on a phone with its keyboard, only what is being written and decided keeps its place. */
+export const SHORT_PX = 560;
 
 export function trackVisibleHeight(root = document.documentElement) {
   const viewport = globalThis.visualViewport;

@@ -2,8 +2,18 @@
 import { agentPath } from "../api.js";
 import { draftKey } from "../state/drafts.js";
 
-export function createApproving({ store, api, lists }) {
+export function createApproving({ store, api, lists, say }) {
   const { dispatch } = store;
+  const announced = new Set();
+
+  store.watch(
+    ({ permissions }) => permissions.pending,
+    (pending) => {
+      const fresh = Object.values(pending).flat().filter(({ permission_id: id }) => !announced.has(id));
+      for (const { permission_id: id } of fresh) announced.add(id);
+      if (fresh.length) say("announce.approval", "assertive");
+    },
+  );
 
   async function readInFull(agentId, permissionId) {
     if (["loading", "ready"].includes(store.get().permissions.full[permissionId]?.status)) return;

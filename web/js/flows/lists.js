@@ -1,22 +1,33 @@
 /** Reading what the server knows into the store, again and again while somebody looks. */
 import { agentPath } from "../api.js";
 import { isSettling } from "../state/agents.js";
+import { listOf } from "../state/conversations.js";
 import { draftOf } from "../state/drafts.js";
 import { namedModelId } from "../state/gateway.js";
+import { pendingOf } from "../state/permissions.js";
 import { pageOf } from "../state/turns.js";
 
 const REFRESH_MS = 10_000;
 /** While an Agent is rebuilt or deleted, or the server is still starting. */
 const BUSY_REFRESH_MS = 2_000;
 const FILE_LIST_LIMIT = 512;
+const CROSSED_TRIES = 2;
 
 export function createLists({ store, api }) {
   const { dispatch } = store;
 
-  /** One read: success and failure are both something that the page shows. */
-  async function read(path, loaded, failed) {
+  /**
+   * One read: success and failure are both something that the page shows. An answer that crossed with a change of
+   * what it tells of (`part`) may be older than the change, and is asked for again.
+   */
+  async function read(path, loaded, failed, part = () => null) {
     try {
-      const answer = await api.get(path);
+      let before = part(store.get());
+      let answer = await api.get(path);
+      for (let again = 0; part(store.get()) !== before && again < CROSSED_TRIES; again += 1) {
+        before = part(store.get());
+        answer = await api.get(path);
+      }
       loaded(answer);
       return answer;
     } catch (error) {
@@ -34,7 +45,7 @@ export function createLists({ store, api }) {
 
   function loadAgents() {
     dispatch({ type: "agents/loading" });
-    return read("/api/agents", ({ items }) => dispatch({ type: "agents/loaded", items }), (error) => dispatch({ type: "agents/failed", error }));
+    return read("/api/agents", ({ items }) => dispatch({ type: "agents/loaded", items }), (error) => dispatch({ type: "agents/failed", error }), (state) => state.agents.items);
   }
 
   function loadConversations(agentId) {
@@ -43,14 +54,15 @@ export function createLists({ store, api }) {
       agentPath(agentId, "sessions"),
       ({ items }) => dispatch({ type: "conversations/loaded", agentId, items }),
       (error) => dispatch({ type: "conversations/failed", agentId, error }),
+      (state) => listOf(state, agentId).items,
     );
   }
 
   const loadPermissions = (agentId) =>
-    read(agentPath(agentId, "permissions"), ({ items }) => dispatch({ type: "permissions/loaded", agentId, items }));
+    read(agentPath(agentId, "permissions"), ({ items }) => dispatch({ type: "permissions/loaded", agentId, items }), undefined, (state) => pendingOf(state.permissions, agentId));
 
   const loadFiles = (agentId) =>
-    read(`${agentPath(agentId, "workspace")}?limit=${FILE_LIST_LIMIT}`, ({ items }) => dispatch({ type: "files/loaded", agentId, items }));
+    read(`${agentPath(agentId, "workspace")}?limit=${FILE_LIST_LIMIT}`, ({ items, truncated }) => dispatch({ type: "files/loaded", agentId, items, truncated }));
 
   function loadCommands(agentId) {
     if (store.get().gateway.commands[agentId]) return null;
@@ -116,7 +128,7 @@ export function createLists({ store, api }) {
   async function refresh() {
     const { agentId, conversationId } = store.get().view;
     const seen = stamp(conversationId);
-    await Promise.all([loadHealth(), loadAgents(), agentId && loadConversations(agentId), agentId && loadPermissions(agentId), healModels()]);
+    await Promise.all([loadHealth(), loadAgents(), agentId && loadConversations(agentId), agentId && loadPermissions(agentId), loadModels()]);
     if (conversationId && stamp(conversationId) !== seen) await loadPage(agentId, conversationId);
   }
 
@@ -124,12 +136,6 @@ export function createLists({ store, api }) {
     const { conversations, view } = store.get();
     const item = conversations[view.agentId]?.items.find((each) => each.conversation_id === conversationId);
     return item ? `${item.updated_at} ${item.revision} ${item.running_run_id ?? ""}` : "";
-  }
-
-  /** The catalog is read again only while something in it is missing. */
-  function healModels() {
-    const { models } = store.get().gateway;
-    return models.status !== "ready" || models.items.some((model) => !model.available) ? loadModels() : null;
   }
 
   function keepFresh() {
@@ -145,9 +151,14 @@ export function createLists({ store, api }) {
       timer = setTimeout(tick, busy ? BUSY_REFRESH_MS : REFRESH_MS);
     };
     store.watch(isBusy, soon);
-    addEventListener("focus", tick);
-    document.addEventListener("resume", tick);
-    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && tick());
+    const back = () => {
+      const { agentId } = store.get().view;
+      if (agentId) loadFiles(agentId);
+      return tick();
+    };
+    addEventListener("focus", back);
+    document.addEventListener("resume", back);
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && back());
   }
 
   return {

@@ -3,6 +3,7 @@ import { firstAgent } from "../state/agents.js";
 import { activeTurn, isActive, pageOf } from "../state/turns.js";
 import { parsePlace } from "./navigation.js";
 import { remember, remembered } from "./remembering.js";
+import { wantedRuns } from "./running.js";
 
 export function createLooking(app) {
   const { store, lists, running, navigation } = app;
@@ -18,6 +19,7 @@ export function createLooking(app) {
       lists.loadFiles(agentId);
     }
     lists.loadPermissions(agentId);
+    dispatch({ type: "memory/kept", conversationIds: store.get().view.recent, runIds: wantedRuns(store.get()).map((run) => run.runId) });
     if (!conversationId) return;
     lists.loadPage(agentId, conversationId).then(() => restoreDetails(conversationId));
     lists.loadPreview(agentId, conversationId);

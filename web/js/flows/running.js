@@ -2,12 +2,14 @@
 import { agentPath } from "../api.js";
 import { createRunStream } from "../run_stream.js";
 import { isPiece, isTerminal, runOf } from "../state/run_events.js";
-import { activeTurn, pageOf } from "../state/turns.js";
+import { activeTurn, isActive, pageOf } from "../state/turns.js";
 
 const STOP_POLL_MS = 700;
 const STOP_POLLS = 40;
 const REPLAY_PAGE = 200;
 const REPLAY_PAGES = 12;
+/** A question that is answered within this time was answered long ago. */
+const ASK_SETTLES_MS = 150;
 
 /** @returns {{agentId: string, runId: string, after: number}[]} every active Run this page knows of, once each */
 export function wantedRuns(state) {
@@ -19,6 +21,21 @@ export function wantedRuns(state) {
   const { agentId, conversationId } = state.view;
   if (conversationId) add(agentId, activeTurn(pageOf(state, conversationId))?.run_id);
   return [...wanted.values()];
+}
+
+/** @returns {string[]} Runs of the shown Conversation that are over, of which the page saw a part but not the end */
+export function halfSeenRuns(state) {
+  const { turns } = pageOf(state, state.view.conversationId);
+  return turns.filter((turn) => !isActive(turn) && isHalfSeen(runOf(state, turn.run_id))).map((turn) => turn.run_id);
+}
+
+function isHalfSeen({ log, terminal, replay }) {
+  return log.length > 0 && !terminal && replay === "idle";
+}
+
+/** A reading from the start brings old questions too, each followed by its decision. */
+function stillAsks({ log, terminal }, permissionId) {
+  return !terminal && !log.some(({ type, payload }) => type === "permission.resolved" && payload.permission_id === permissionId);
 }
 
 export function createRunning({ store, api, lists, say, onSignedOut }) {
@@ -64,8 +81,12 @@ export function createRunning({ store, api, lists, say, onSignedOut }) {
     if (envelope.seq <= known.lastSeq) return;
     dispatch({ type: "run/event", envelope });
     if (envelope.type === "run.started" && !hasTurn(envelope)) lists.loadPage(envelope.agent_id, envelope.conversation_id);
-    if (envelope.type === "permission.requested") say("announce.approval", "assertive");
+    if (envelope.type === "permission.requested") setTimeout(() => asks(envelope), ASK_SETTLES_MS);
     if (isTerminal(envelope)) afterEnd(envelope);
+  }
+
+  function asks(envelope) {
+    if (stillAsks(runOf(store.get(), envelope.run_id), envelope.payload.permission_id)) dispatch({ type: "permission/asked", envelope });
   }
 
   function hasTurn({ conversation_id: conversationId, turn_id: turnId }) {
@@ -131,16 +152,26 @@ export function createRunning({ store, api, lists, say, onSignedOut }) {
     return false;
   }
 
-  /** The durable timeline of a Run that this page did not watch from its start. */
+  /** The durable timeline of a Run that is over and that this page did not watch to its end. */
   async function replay(agentId, runId) {
     const run = runOf(store.get(), runId);
-    if (run.replay !== "idle" || run.log.length) return;
+    if (run.terminal || run.replay === "loading" || run.replay === "ready") return;
     dispatch({ type: "run/replaying", runId });
     try {
       dispatch({ type: "run/replayed", runId, items: await durableEvents(agentId, runId) });
     } catch (error) {
       if (error.name !== "ApiError") throw error;
       dispatch({ type: "run/replay_failed", runId });
+    }
+  }
+
+  /** What was read meanwhile ended without this page: the rest of the events, and all that follows from an end. */
+  async function catchUp() {
+    const { agentId, conversationId } = store.get().view;
+    for (const runId of halfSeenRuns(store.get())) {
+      await replay(agentId, runId);
+      const { terminal } = runOf(store.get(), runId);
+      if (terminal) afterEnd({ type: terminal.type, agent_id: agentId, conversation_id: conversationId });
     }
   }
 
@@ -165,6 +196,8 @@ export function createRunning({ store, api, lists, say, onSignedOut }) {
     addEventListener("online", stream.reopen);
     store.watch((state) => wantedRuns(state).map((run) => run.runId).sort().join(" "), () => queueMicrotask(stream.refresh));
   }
+
+  store.watch((state) => halfSeenRuns(state).join(" "), (ids) => ids && queueMicrotask(catchUp));
 
   return { listen, reconnect: stream.reopen, stop, replay };
 }

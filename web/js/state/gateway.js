@@ -1,5 +1,6 @@
 /** What the page knows of the server itself: health, models, commands, workspace files, the stream, next-turn capacity. */
 import { keepSame } from "./agents.js";
+import { only } from "./memory.js";
 
 export const unknownGateway = {
   health: null,
@@ -25,16 +26,35 @@ export function gateway(state = unknownGateway, action) {
     case "commands/loaded":
       return { ...state, commands: { ...state.commands, [action.agentId]: action.items } };
     case "files/loaded": {
-      const files = keepSame(state.files[action.agentId], action.items);
-      return files === state.files[action.agentId] ? state : { ...state, files: { ...state.files, [action.agentId]: files } };
+      const known = state.files[action.agentId];
+      return withFiles(state, action.agentId, keepSame(known, [...stillOffered(known, action), ...action.items]));
+    }
+    case "files/offered": {
+      const others = (state.files[action.agentId] ?? []).filter((file) => file.path !== action.file.path);
+      return withFiles(state, action.agentId, [{ ...action.file, offered: true }, ...others]);
     }
     case "preview/loaded":
       return { ...state, previews: { ...state.previews, [action.conversationId]: action.preview } };
+    case "conversation/removed":
+      return { ...state, previews: only(state.previews, (id) => id !== action.conversationId) };
+    case "memory/kept":
+      return { ...state, previews: only(state.previews, (id) => action.conversationIds.includes(id)) };
     case "stream/status":
       return state.stream === action.status ? state : { ...state, stream: action.status };
     default:
       return state;
   }
+}
+
+/** A file that the operator chose stays known beyond the end of a list that does not hold all. */
+function stillOffered(known, { items, truncated }) {
+  if (!truncated || !known) return [];
+  const listed = new Set(items.map((file) => file.path));
+  return known.filter((file) => file.offered && !listed.has(file.path));
+}
+
+function withFiles(state, agentId, files) {
+  return files === state.files[agentId] ? state : { ...state, files: { ...state.files, [agentId]: files } };
 }
 
 export function modelItems(state) {

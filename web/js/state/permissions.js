@@ -1,5 +1,6 @@
 /** What waits for the operator's decision, per Agent, and each permission in full once it was read. */
 import { keepSame } from "./agents.js";
+import { only } from "./memory.js";
 import { isTerminal } from "./run_events.js";
 
 /** @typedef {{permission_id: string, run_id: string, call_id: string, tool_id: string, preview: string, truncated: boolean, diff?: string, expires_at: string, state: string}} Permission */
@@ -21,7 +22,9 @@ export function permissions(state = noPermissions, action) {
     case "permission/undecided":
       return setFull(state, action.permissionId, { ...state.full[action.permissionId], deciding: false, error: action.error });
     case "permission/gone":
-      return removed(state, (item) => item.permission_id === action.permissionId);
+      return withoutFull(removed(state, (item) => item.permission_id === action.permissionId), [action.permissionId]);
+    case "permission/asked":
+      return requested(state, action.envelope);
     case "run/event":
       return applyEvent(state, action.envelope);
     case "run/over":
@@ -39,7 +42,6 @@ const NONE = [];
 
 function applyEvent(state, envelope) {
   const { type, payload } = envelope;
-  if (type === "permission.requested") return requested(state, envelope);
   if (type === "permission.resolved") return removed(state, (item) => item.permission_id === payload.permission_id);
   if (isTerminal(envelope)) return removed(state, (item) => item.run_id === envelope.run_id);
   return state;
@@ -53,9 +55,16 @@ function requested(state, { agent_id: agentId, run_id, payload }) {
 
 function removed(state, goes) {
   for (const [agentId, items] of Object.entries(state.pending)) {
-    if (items.some(goes)) return setPending(state, agentId, items.filter((item) => !goes(item)));
+    const gone = items.filter(goes);
+    if (gone.length) return withoutFull(setPending(state, agentId, items.filter((item) => !goes(item))), gone.map((item) => item.permission_id));
   }
   return state;
+}
+
+/** A decided one is not looked at again. */
+function withoutFull(state, ids) {
+  const full = only(state.full, (id) => !ids.includes(id));
+  return full === state.full ? state : { ...state, full };
 }
 
 function onlyPending(items) {

@@ -3,6 +3,8 @@
  * Events may come twice or late; only a seq above the last one counts.
  */
 
+import { only } from "./memory.js";
+
 const TERMINALS = new Set(["run.completed", "run.failed", "run.cancelled", "run.interrupted"]);
 const DELTAS = new Set(["assistant.block.delta", "thinking.block.delta"]);
 
@@ -44,6 +46,10 @@ export function runs(state = {}, action) {
       return put(action.runId, { ...action.items.reduce(applyEvent, run(action.runId)), replay: "ready" });
     case "run/replay_failed":
       return put(action.runId, { ...run(action.runId), replay: "failed" });
+    case "conversation/removed":
+      return only(state, (_id, each) => each.conversationId !== action.conversationId);
+    case "memory/kept":
+      return only(state, (id, each) => action.runIds.includes(id) || action.conversationIds.includes(each.conversationId));
     case "turn/accepted":
       return put(action.turn.run_id, begin(run(action.turn.run_id), action));
     default:

@@ -1,4 +1,5 @@
 /** The durable Turns of each opened Conversation: pages as read, moved on by durable events, never invented. */
+import { only } from "./memory.js";
 import { isTerminal } from "./run_events.js";
 
 /**
@@ -31,7 +32,9 @@ export function pages(state = {}, action) {
     case "conversation/upserted":
       return state[action.conversation.conversation_id] ? renamed(state, action.conversation) : state;
     case "conversation/removed":
-      return without(state, id);
+      return only(state, (each) => each !== id);
+    case "memory/kept":
+      return only(state, (each) => action.conversationIds.includes(each));
     case "turn/accepted":
       return put({ ...page, status: "ready", turns: withAccepted(page.turns, action.turn) });
     case "run/snapshot":
@@ -123,10 +126,4 @@ function advance(turn, envelope) {
 function renamed(state, conversation) {
   const id = conversation.conversation_id;
   return { ...state, [id]: { ...state[id], conversation } };
-}
-
-function without(state, id) {
-  if (!(id in state)) return state;
-  const { [id]: _gone, ...rest } = state;
-  return rest;
 }

@@ -1,5 +1,6 @@
 /** What the operator looks at. The address bar holds Agent and Conversation; the rest lives here. */
 import { draftKey } from "./drafts.js";
+import { KEPT_CONVERSATIONS } from "./memory.js";
 
 export const firstView = {
   agentId: null,
@@ -10,6 +11,7 @@ export const firstView = {
   context: {},
   results: {},
   stopping: {},
+  recent: [],
   notices: {},
 };
 
@@ -58,6 +60,7 @@ function opened(state, { agentId, conversationId }) {
     ...state,
     agentId,
     conversationId,
+    recent: conversationId ? [conversationId, ...state.recent.filter((id) => id !== conversationId)].slice(0, KEPT_CONVERSATIONS) : state.recent,
     results: put(state.results, left, null),
     notices: put(state.notices, left, null),
     details: { ...state.details, runId: null, turnId: null, selected: null, playing: false },

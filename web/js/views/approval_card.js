@@ -119,6 +119,9 @@ function actionRow({ words: { t } }, decide) {
     (denying ? reason : deny).focus();
   }
 
+  /** A finger that decides while the composer has the keyboard leaves it there: nothing moves under the finger. */
+  const keepsKeyboard = (event) => document.activeElement?.id === "composer" && event.target.closest("button") && event.preventDefault();
+  first.addEventListener("mousedown", keepsKeyboard);
   return {
     element: h("div", { class: "ask-foot" }, first, second),
     enable(allowed) {

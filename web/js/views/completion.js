@@ -56,10 +56,10 @@ export function completion(app, box, place) {
 
   function row(offer, index) {
     const element = h("li", { class: "offer", id: `offer-${index}`, role: "option", aria: { selected: index === at, disabled: offer.disabled ? "true" : null } }, h("code", null, offer.label), h("span", { class: "offer-note" }, offer.note));
-    element.addEventListener("pointerdown", (event) => {
+    element.addEventListener("mousedown", (event) => {
       event.preventDefault();
-      if (!offer.disabled) choose(offer);
     });
+    element.addEventListener("click", () => !offer.disabled && choose(offer));
     return element;
   }
 
@@ -67,6 +67,7 @@ export function completion(app, box, place) {
     const { start, end } = span;
     const text = box.value.slice(0, start) + offer.text + box.value.slice(end);
     const { agentId, conversationId } = store.get().view;
+    if (offer.file) store.dispatch({ type: "files/offered", agentId, file: offer.file });
     store.dispatch({ type: "draft/typed", key: draftKey(agentId, conversationId), text });
     box.focus();
     box.setSelectionRange(start + offer.text.length, start + offer.text.length);
@@ -81,8 +82,8 @@ export function completion(app, box, place) {
     if (key === "ArrowDown" || key === "ArrowUp") at = (at + (key === "ArrowDown" ? 1 : -1) + offers.length) % offers.length;
     else if (key === "Escape") close();
     else if (key === "Tab" || (key === "Enter" && !event.shiftKey && !exact)) {
-      if (offers[at].disabled) return false;
-      choose(offers[at]);
+      if (!offers[at].disabled) choose(offers[at]);
+      else if (key === "Tab") return false;
     } else {
       if (key === "Enter") close();
       return false;
@@ -136,6 +137,7 @@ async function fileOffers({ api, words }, agentId, prefix, stillAsked) {
       label: oneLine(file.path),
       note: file.attachable ? words.bytes(file.bytes) : (file.reason ?? words.t("completion.not_attachable")),
       text: `${file.path} `,
+      file,
       disabled: !file.attachable,
     }));
   } catch (error) {

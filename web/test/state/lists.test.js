@@ -53,10 +53,10 @@ test("only some phases keep messages away", () => {
 });
 
 const request = event(3, "permission.requested", { permission_id: "p", call_id: "c", tool_id: "file/edit", preview: "", truncated: false });
-const asked = permissions(noPermissions, { type: "run/event", envelope: request });
+const asked = permissions(noPermissions, { type: "permission/asked", envelope: request });
 
 test("an event and a list that tell of the same permission show one card", () => {
-  assert.equal(permissions(asked, { type: "run/event", envelope: request }), asked);
+  assert.equal(permissions(asked, { type: "permission/asked", envelope: request }), asked);
   const listed = permissions(asked, { type: "permissions/loaded", agentId: "agent", items: [{ permission_id: "p", run_id: "run", state: "pending" }, { permission_id: "q", run_id: "run", state: "denied" }] });
   assert.deepEqual(pendingOf(listed, "agent").map((item) => item.permission_id), ["p"]);
 });
