@@ -56,6 +56,7 @@ keep_alive = "1h30m"
 timeouts = { first_frame_s = 0.5, idle_s = 2, silent_call_s = 3, call_s = 1800, queue_s = 600 }
 budgets = { model_calls = 33, tool_calls = 32, run_s = 1800, approval_s = 900, delegate_s = 300 }
 streams = 4
+slots = 16
 text_tool_calls = "off"
 several_calls = "in_order"
 finalization = "marker_only"
@@ -64,7 +65,7 @@ generation = { plain = { temperature = 0.5, top_p = 0.9, top_k = 5, presence_pen
     (model,) = load_catalog(write(tmp_path, text), tmp_path).models
     assert model == ModelProfile(
         "m", "M", "http://127.0.0.1:11434", "m:1b", key, True, False, True, 8192, 2048, "bytes", "1h30m", Timeouts(0.5, 2, 3, 1800, 600),
-        Budgets(33, 32, 1800, 900, 300), 4, "off", "in_order", "marker_only", Sampling(0.5, 7, 0.9, 5, -1), Sampling(0.0),
+        Budgets(33, 32, 1800, 900, 300), 4, 16, "off", "in_order", "marker_only", Sampling(0.5, 7, 0.9, 5, -1), Sampling(0.0),
     )
 
 
@@ -77,6 +78,8 @@ def test_several_entries_stand_side_by_side(tmp_path: Path) -> None:
     ("windowcap = 8192\n", 7, "windowcap is not a known key"),
     ("\n# streams = 1\nstreams = 5\n", 9, "streams"),
     ("streams = 0\n", 7, "streams"),
+    ("slots = 17\n", 7, "slots"),
+    ("slots = 0\n", 7, "slots"),
     ("streams = true\n", 7, "streams"),
     ("tools = 1\n", 7, "tools"),
     ("window_cap = 262145\n", 7, "window_cap"),

@@ -38,6 +38,7 @@ def test_every_entry_has_the_values_of_a_slow_local_model(tmp_path: Path) -> Non
         timeouts=Timeouts(first_frame_s=120, idle_s=60, silent_call_s=240, call_s=300, queue_s=300),
         budgets=Budgets(run_s=600, delegate_s=240),
         streams=1,
+        slots=2,
         several_calls="in_order",
         finalization="marker_only",
     )

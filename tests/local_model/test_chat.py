@@ -84,7 +84,7 @@ def test_another_error_is_a_failure(answer: Answer) -> None:
 
 def test_usage_counts_cached_and_evaluated_tokens_and_times_only_the_evaluation(answer: Answer) -> None:
     answer.accept({"choices": [], "timings": {"cache_n": 20, "prompt_n": 5, "prompt_ms": 1.5, "predicted_n": 7, "predicted_ms": 2.0}})
-    assert answer.prompt_read == 5
+    assert (answer.cached, answer.prompt_read) == (20, 5)
     assert answer.usage() == {"prompt_eval_count": 25, "prompt_eval_duration": 1_500_000, "eval_count": 7, "eval_duration": 2_000_000}
 
 

@@ -38,6 +38,7 @@ def shape(lines: list[str]) -> list[Any]:
             frame = json.loads(line)
         except ValueError:
             frame = {"text": line}
+        frame.pop("prompt_eval_cached_count", None)  # newer than the recordings
         message = frame.get("message")
         one = (sorted(frame), sorted(message) if isinstance(message, dict) else None, frame.get("done_reason"))
         if not shapes or shapes[-1] != one:

@@ -70,6 +70,15 @@ def test_a_waiting_client_that_leaves_loses_its_place(server: EmbeddedServer) ->
     assert (status, abandoned(server)) == (200, before + 1)
 
 
+def test_a_load_is_answered_while_an_answer_of_that_model_is_made(server: EmbeddedServer) -> None:
+    connection, answer = server.open("POST", "/api/chat", chat("Write a long story about a river.", num_predict=2000))
+    assert answer.readline()
+    status, _, lines = server.exchange("POST", "/api/chat", {**chat(""), "messages": []})
+    assert (status, json.loads(lines[0])["done_reason"]) == (200, "load")
+    connection.close()
+    answer.close()
+
+
 def test_the_second_of_two_requests_is_answered_after_the_first(server: EmbeddedServer) -> None:
     connection, first = server.open("POST", "/api/chat", chat("Write a story about a river.", num_predict=100))
     first.readline()

@@ -112,6 +112,7 @@ class ModelTable(_Table):
     timeouts: TimeoutsTable = TimeoutsTable()
     budgets: BudgetsTable = BudgetsTable()
     streams: Annotated[int, Field(ge=1, le=limits.STREAMS_MAX)] = limits.STREAMS
+    slots: Annotated[int, Field(ge=1, le=limits.SLOTS_MAX)] = 1
     text_tool_calls: Literal["strict", "off"] = "strict"
     several_calls: Literal["refuse", "in_order"] = "refuse"
     finalization: Literal["empty_toolset", "marker_only"] = "empty_toolset"
@@ -125,8 +126,9 @@ class ModelTable(_Table):
             api_key_file=root / self.api_key_file if self.api_key_file else None, enabled=self.enabled, tools=self.tools,
             think=self.think, window_cap=self.window_cap, output_cap=self.output_cap, estimator=self.estimator,
             keep_alive=self.keep_alive, timeouts=Timeouts(**self.timeouts.model_dump()), budgets=Budgets(**self.budgets.model_dump()),
-            streams=self.streams, text_tool_calls=self.text_tool_calls, several_calls=self.several_calls,
-            finalization=self.finalization, plain_sampling=plain.sampling() if plain else PLAIN_SAMPLING,
+            streams=self.streams, slots=self.slots, text_tool_calls=self.text_tool_calls,
+            several_calls=self.several_calls, finalization=self.finalization,
+            plain_sampling=plain.sampling() if plain else PLAIN_SAMPLING,
             tool_sampling=tools.sampling() if tools else TOOL_SAMPLING,
         )
 

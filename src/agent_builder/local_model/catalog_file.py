@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from agent_builder.local_model import bounds
+from agent_builder.local_model.engine import SLOTS
 from agent_builder.local_model.ollama_shapes import Model
 
 HEAD = "# Written by ./start.sh --local-model at every start; changes are lost. The operator's own catalog is config/models.toml.\n"
@@ -38,6 +39,7 @@ timeouts = {{ first_frame_s = {bounds.FIRST_FRAME_S}, idle_s = {bounds.IDLE_S}, 
 call_s = {bounds.CALL_S}, queue_s = {bounds.QUEUE_S} }}
 budgets = {{ run_s = {bounds.RUN_S}, delegate_s = {bounds.DELEGATE_S} }}
 streams = 1
+slots = {SLOTS}
 several_calls = "in_order"
 finalization = "marker_only"
 """

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agent_builder.local_model import bounds
@@ -16,13 +17,14 @@ Put = Callable[[dict[str, Any]], None]
 
 
 def answer_chat(engine: Engine, model: Model, request: ChatRequest, put: Put, gone: Gone) -> dict[str, int]:
-    """Gives every frame to `put` and returns the usage, for the log with how many prompt tokens had to be read. Raises OllamaError before the first frame, ClientGone when nobody listens."""
+    """Gives every frame to `put` and returns the usage, for the log with how many prompt tokens had to be read. Raises
+    OllamaError before the first frame, ClientGone when nobody listens."""
     started = time.monotonic_ns()
     think = _wanted_thinking(model, request)
     check_options(request.options)
+    if not request.messages:
+        return _load_or_unload(engine, model, request, put, gone)
     with engine.turnstile.entered(gone):
-        if not request.messages:
-            return _load_or_unload(engine, model, request, put)
         try:
             load_ns = engine.load(model, request.num_ctx, request.shift)
             body = llama_body(request, SLOT_WITH_TOOLS if request.tools else SLOT_WITHOUT_TOOLS, think)
@@ -30,10 +32,10 @@ def answer_chat(engine: Engine, model: Model, request: ChatRequest, put: Put, go
         finally:
             if engine.model is not None:
                 engine.keep(request.keep_alive_s)
-    usage = answer.usage()
     total = {"total_duration": time.monotonic_ns() - started, "load_duration": load_ns}
-    put(last_frame(model.name, answer.reason, {**total, **usage}))
-    return {**usage, "prompt_read": answer.prompt_read}
+    last = last_frame(model.name, answer.reason, {**total, **answer.usage()})
+    put({**last, "prompt_eval_cached_count": answer.cached})  # zero too: a count that is left out is an unknown one
+    return {**answer.usage(), "prompt_read": answer.prompt_read}
 
 
 def _wanted_thinking(model: Model, request: ChatRequest) -> bool | None:
@@ -45,14 +47,18 @@ def _wanted_thinking(model: Model, request: ChatRequest) -> bool | None:
     return None if not capable else request.think is None or bool(request.think)
 
 
-def _load_or_unload(engine: Engine, model: Model, request: ChatRequest, put: Put) -> dict[str, int]:
+def _load_or_unload(engine: Engine, model: Model, request: ChatRequest, put: Put, gone: Gone) -> dict[str, int]:
     if request.keep_alive_s == 0:
-        if engine.model is model:
-            engine.keep(0)
+        with engine.turnstile.entered(gone):
+            if engine.model is model:
+                engine.keep(0)
         put(last_frame(model.name, "unload"))
         return {}
-    engine.load(model, request.num_ctx, request.shift)
-    engine.keep(request.keep_alive_s)
+    is_loaded = partial(engine.holds, model, request.num_ctx, request.shift)
+    with engine.turnstile.entered(gone, unless=is_loaded) as ours:
+        if ours:
+            engine.load(model, request.num_ctx, request.shift)
+            engine.keep(request.keep_alive_s)
     put(last_frame(model.name, "load"))
     return {}
 
@@ -120,13 +126,18 @@ class Answer:
         self._close_call()
 
     @property
+    def cached(self) -> int:
+        """Tokens of the prompt that were kept from an earlier one."""
+        return int(self.timings.get("cache_n", 0))
+
+    @property
     def prompt_read(self) -> int:
-        """Tokens of the prompt that were not kept from an earlier one."""
+        """Tokens of the prompt that were not."""
         return int(self.timings.get("prompt_n", 0))
 
     def usage(self) -> dict[str, int]:
         return {
-            "prompt_eval_count": int(self.timings.get("cache_n", 0)) + self.prompt_read,
+            "prompt_eval_count": self.cached + self.prompt_read,
             "prompt_eval_duration": int(self.timings.get("prompt_ms", 0) * MILLION),
             "eval_count": int(self.timings.get("predicted_n", 0)),
             "eval_duration": int(self.timings.get("predicted_ms", 0) * MILLION),

@@ -31,30 +31,34 @@ class Turnstile:
         self._waiting: deque[object] = deque()
 
     @contextmanager
-    def entered(self, gone: Gone) -> Iterator[None]:
+    def entered(self, gone: Gone, unless: Callable[[], bool] = lambda: False) -> Iterator[bool]:
+        """Gives True when it is this request's turn, False when `unless` made its turn needless before. Raises OllamaError
+        when too many wait, ClientGone."""
         ticket = object()
         with self._changed:
             if len(self._waiting) > bounds.QUEUED_REQUESTS:
                 raise OllamaError(503, "server busy, please try again.  maximum pending requests exceeded")
             self._waiting.append(ticket)
         try:
-            self._wait(ticket, gone)
-            yield
+            yield self._wait(ticket, gone, unless)
         finally:
             with self._changed:
                 self._waiting.remove(ticket)
                 self._changed.notify_all()
 
-    def _wait(self, ticket: object, gone: Gone) -> None:
+    def _wait(self, ticket: object, gone: Gone, unless: Callable[[], bool]) -> bool:
         with self._changed:
             while self._waiting[0] is not ticket:
+                if unless():
+                    return False
                 self._changed.wait(bounds.GONE_CHECK_S)
                 if gone():
                     raise ClientGone
+        return True
 
 
 class Engine:
-    """Loads, answers and unloads. Every method but `loaded` is called inside `turnstile.entered`."""
+    """Loads, answers and unloads. Every method but `holds` is called inside `turnstile.entered`."""
 
     def __init__(self) -> None:
         self.turnstile = Turnstile()
@@ -67,10 +71,10 @@ class Engine:
 
     def load(self, model: Model, num_ctx: int, shift: bool) -> int:
         """Returns the nanoseconds it took. A change of model, window or shift reloads, as in Ollama."""
-        window = max(bounds.NUM_CTX_MIN, min(num_ctx, model.gguf.context_length))
         started = time.monotonic_ns()
-        if self.model is model and self.window == window and self._shift == shift:
+        if self.holds(model, num_ctx, shift):
             return time.monotonic_ns() - started
+        window = _window(model, num_ctx)
         self.unload()
         try:
             self._server = _llama_server(model, window, shift)
@@ -78,6 +82,10 @@ class Engine:
             raise OllamaError(500, f"unable to load model: {model.name}") from error
         self.model, self.window, self._shift = model, window, shift
         return time.monotonic_ns() - started
+
+    def holds(self, model: Model, num_ctx: int, shift: bool) -> bool:
+        """Whether a request for this needs no load."""
+        return self.model is model and self.window == _window(model, num_ctx) and self._shift == shift
 
     def answer(self, body: dict[str, Any], accept: Callable[[dict[str, Any]], bool]) -> None:
         """Runs one completion; `accept` gets every chunk and returns True to stop at once, prompt evaluation included."""
@@ -119,6 +127,10 @@ class Engine:
         with self.turnstile.entered(lambda: False):
             if time.time_ns() >= self.expires_ns:
                 self.unload()
+
+
+def _window(model: Model, num_ctx: int) -> int:
+    return max(bounds.NUM_CTX_MIN, min(num_ctx, model.gguf.context_length))
 
 
 def _llama_server(model: Model, window: int, shift: bool) -> Any:

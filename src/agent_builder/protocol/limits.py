@@ -45,6 +45,7 @@ DELEGATE_S = 45  # seconds: default wall clock of a delegation
 DELEGATE_MAX_S = 300  # seconds: highest wall clock of a delegation
 STREAMS = 2  # streams: open provider streams of a model by default and in all
 STREAMS_MAX = 4  # streams: highest number for one model
+SLOTS_MAX = 16  # slots: highest number that a catalog may say of a model server
 KEEP_ALIVE_MAX_S = 86400  # seconds: longest keep_alive
 
 # llm: one provider stream

@@ -46,8 +46,9 @@ TOOL_SAMPLING = Sampling(temperature=0.0)
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """A catalog entry. `think`: the value sent, None leaves it out. Endpoint, provider_model and key never leave the
-    Control Plane."""
+    """A catalog entry. `think`: the value sent, None leaves it out. `slots`: prompts whose evaluated beginning the server
+    keeps; from two on, requests with tools and requests without do not push each other out. Endpoint, provider_model and
+    key never leave the Control Plane."""
 
     model_id: str
     label: str
@@ -64,6 +65,7 @@ class ModelProfile:
     timeouts: Timeouts = field(default_factory=Timeouts)
     budgets: Budgets = field(default_factory=Budgets)
     streams: int = limits.STREAMS
+    slots: int = 1
     text_tool_calls: Literal["strict", "off"] = "strict"
     several_calls: Literal["refuse", "in_order"] = "refuse"
     finalization: Literal["empty_toolset", "marker_only"] = "empty_toolset"
