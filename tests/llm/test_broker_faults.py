@@ -140,9 +140,15 @@ async def test_calls_of_no_run_tell_no_durable_event() -> None:
             await asking.ask(kind="summary")
             assert asking.stages == ["evaluating_prompt", "answering"]
             assert [payload for payload in asking.told if payload.durable] == []
-            await asking.ask(kind="warm_up")
-            assert asking.stages == ["evaluating_prompt", "answering"]
-        assert fake.warm_ups[0]["options"]["num_predict"] == 1
+
+
+async def test_a_summary_that_fails_opens_no_circuit() -> None:
+    with FakeOllama() as fake:
+        fake.script(dropped(), dropped(), text("the Turn's own"))
+        async with bench(fake) as asking:
+            with pytest.raises(ModelTransport):
+                await asking.ask(kind="summary")
+            assert (await asking.ask()).text == "the Turn's own"
 
 
 async def test_a_refused_connection_is_tried_twice_and_opens_the_circuit() -> None:
@@ -285,8 +291,9 @@ async def test_a_count_far_below_what_was_sent_throws_the_answer_away() -> None:
 async def test_exact_counts_catch_what_the_rough_bound_lets_pass() -> None:
     with FakeOllama() as fake:
         request = rendered("word and " * 700, exact=True)
-        fake.script(text("nonsense", end=last(prompt=1025)), text("fine", end=last(prompt=1600)))
+        fake.script(text("proves", end=last(prompt=1600)), text("nonsense", end=last(prompt=1025)), text("fine", end=last(prompt=1600)))
         async with bench(fake) as asking:
+            await asking.ask(request=request)
             with pytest.raises(ModelContextTruncated):
                 await asking.ask(request=request)
             assert (await asking.ask(request=request)).text == "fine"

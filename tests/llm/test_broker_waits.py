@@ -21,7 +21,7 @@ from agent_builder.protocol.events import RunStage
 from agent_builder.protocol.limits import CANCELLED_PROMPT_S, CIRCUIT_OPEN_S
 from agent_builder.protocol.model_profile import Timeouts
 from tests.llm.bench import READ, Bench, bench, rendered
-from tests.support.fake_ollama import FakeOllama, Gate, begun, call, dropped, gated, hang, last, prefill, text
+from tests.support.fake_ollama import FakeOllama, Gate, begun, call, dropped, frames, gated, hang, last, prefill, text
 
 SHORT = Timeouts(first_frame_s=60, idle_s=20, silent_call_s=20, call_s=200, queue_s=30)
 
@@ -332,9 +332,9 @@ async def test_a_timeout_behind_a_cancelled_prompt_opens_no_circuit() -> None:
 async def test_a_prompt_cancelled_within_its_estimate_blocks_for_the_rest_only() -> None:
     async with bench_of_prefill() as asking:
         prefill_memory = asking.models.prefill
-        prefill_memory.cancelled_before_a_frame("here", Estimate(100, 10.0), 5.0)
+        prefill_memory.cancelled_before_a_frame("here", Estimate(100, 10.0, True), 5.0)
         assert round(prefill_memory.cancelled_prompt_s("here")) == 15
-        prefill_memory.cancelled_before_a_frame("there", Estimate(100, 10.0), 25.0)
+        prefill_memory.cancelled_before_a_frame("there", Estimate(100, 10.0, True), 25.0)
         assert round(prefill_memory.cancelled_prompt_s("there")) == CANCELLED_PROMPT_S
         assert prefill_memory.cancelled_prompt_s("elsewhere") == 0
 
@@ -417,6 +417,75 @@ async def test_a_model_that_was_put_away_is_loaded_outside_the_first_frame_clock
             assert asking.models.prefill.cancelled_prompt_s(fake.url) == 0
 
 
+async def test_after_loading_there_is_all_of_the_prompt_to_read() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake, timeouts=SHORT) as asking:
+            asking.models.prefill.seed_rate("test", "utf8-bytes-upper-bound-v1", 10.0)
+            request = rendered("x" * 4 * 798)
+            await asking.ask(request=request)
+            assert asking.broker.estimate(await asking.model(), request).uncached == 1
+            gate, answer = Gate(), Gate()
+            fake.loaded, fake.load_gate = False, gate
+            fake.script(gated(answer, text("read", end=last(prompt=802, prompt_eval_duration=80 * 10**9))))
+            asked = asyncio.ensure_future(asking.ask(request=request))
+            await until(lambda: "loading_model" in asking.stages)
+            gate.open()
+            await until(lambda: asking.stages[-1] == "evaluating_prompt")
+            assert asking.told[-1] == RunStage(stage="evaluating_prompt", expected_s=80.2)
+            await passes(asking, 159)
+            assert not asked.done()
+            answer.open()
+            assert (await asked).usage.evaluated == 802
+
+
+async def test_a_model_that_another_client_gave_another_window_is_loaded_anew() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake, timeouts=SHORT) as asking:
+            await asking.ask()
+            fake.allocated, fake.load_gate = 4096, Gate()
+            fake.load_step = gated(fake.load_gate, frames(end=last("load")))
+            answer = Gate()
+            fake.script(gated(answer, text("loaded")))
+            asked = asyncio.ensure_future(asking.ask())
+            await until(lambda: asking.stages[-1] == "loading_model")
+            await fake.loading()
+            await passes(asking, 300)
+            assert not asked.done()
+            fake.allocated = None
+            fake.load_gate.open()
+            await until(lambda: asking.stages[-1] == "evaluating_prompt")
+            answer.open()
+            assert (await asked).text == "loaded"
+            assert asking.models.public()[0].available
+
+
+async def test_a_first_frame_that_comes_before_the_end_of_the_load_is_no_reason_to_forget_the_prompt() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake) as asking:
+            await asking.model()
+            fake.loaded, fake.load_step = False, hang()
+            request = rendered("x" * 4 * 799)
+            await asking.ask(request=request)
+            assert asking.broker.estimate(await asking.model(), request).uncached == 1
+
+
+async def test_a_call_given_up_in_silence_may_keep_the_server_busy_for_the_next_one() -> None:
+    with FakeOllama() as fake:
+        fake.script(hang(), hang())
+        async with bench(fake, timeouts=SHORT) as asking:
+            asked = await waiting(asking, fake)
+            await passes(asking, 60)
+            await fake.asked(2)
+            await until(lambda: len(asking.stages) == 2)
+            assert asking.stages == ["evaluating_prompt"] * 2
+            await passes(asking, 60)
+            with pytest.raises(ModelFirstFrameTimeout):
+                await asked
+            await passes(asking, CIRCUIT_OPEN_S)
+            assert (await asking.ask()).text == "ok"
+            assert asking.stages[2] == "cancelled_prompt"
+
+
 async def test_after_loading_the_first_frame_clock_begins_anew() -> None:
     with FakeOllama() as fake:
         async with bench(fake, timeouts=SHORT) as asking:
@@ -468,9 +537,10 @@ async def test_the_rate_comes_from_the_part_that_was_not_cached() -> None:
         )
         async with bench(fake) as asking:
             one = rendered("x" * 4 * 799, exact=True)
+            asking.models.prefill.emptied(await asking.model())
             first = (await asking.ask(request=one)).usage
             assert first == CheckedUsage(1000, 5, True, 1000, 10.0)
-            assert asking.broker.estimate(await asking.model(), one) == Estimate(1, 1 / (one.text_tokens / 10))
+            assert asking.broker.estimate(await asking.model(), one) == Estimate(1, 1 / (one.text_tokens / 10), True)
             two = rendered("x" * 4 * 799, "y" * 4 * 99, exact=True)
             assert asking.broker.estimate(await asking.model(), two).uncached == 100
             usage = (await asking.ask(request=two)).usage
@@ -483,6 +553,7 @@ async def test_a_lost_prefix_is_not_taken_for_a_slow_model() -> None:
         second = 10**9
         fake.script(text("a", end=last(prompt=1000, prompt_eval_duration=10 * second)), text("b", end=last(prompt=1100, prompt_eval_duration=11 * second)))
         async with bench(fake) as asking:
+            asking.models.prefill.emptied(await asking.model())
             await asking.ask(request=rendered("x" * 4 * 799, exact=True))
             usage = (await asking.ask(request=rendered("x" * 4 * 799, "y" * 4 * 99, exact=True))).usage
             assert usage.evaluated == 1100
@@ -498,9 +569,86 @@ async def test_a_told_cached_count_is_believed() -> None:
             assert (await asking.ask("x" * 4000)).usage.evaluated == 100
 
 
-async def test_requests_with_tools_and_without_are_remembered_apart() -> None:
+async def test_nothing_is_learnt_from_a_prompt_that_the_server_may_have_read_before() -> None:
+    with FakeOllama() as fake:
+        fake.script(text("a", end=last(prompt=1302, prompt_eval_duration=30_000_000)))
+        async with bench(fake) as asking:
+            asking.models.prefill.seed_rate("test", "utf8-bytes-upper-bound-v1", 40.0)
+            usage = (await asking.ask("x" * 4 * 1300)).usage
+            assert (usage.input, usage.evaluated) == (1302, None)
+            assert asking.models.prefill.rate("test", "utf8-bytes-upper-bound-v1") == 40.0
+
+
+async def test_nothing_is_learnt_from_a_prompt_that_was_broken_off_and_sent_again() -> None:
+    with FakeOllama() as fake:
+        fake.script(hang(), text("a", end=last(prompt=1302, prompt_eval_duration=30_000_000)))
+        async with bench(fake) as asking:
+            asking.models.prefill.emptied(await asking.model())
+            asked = await waiting(asking, fake, request=rendered("x" * 4 * 1300))
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            await asking.ask(request=rendered("x" * 4 * 1300))
+            assert asking.models.prefill.rate("test", "utf8-bytes-upper-bound-v1") is None
+
+
+@pytest.mark.parametrize(("seconds", "learnt"), [(1.25, True), (1.24, False)])
+async def test_a_speed_beyond_belief_means_a_cached_prompt(seconds: float, learnt: bool) -> None:
+    with FakeOllama() as fake:
+        fake.script(
+            text("a", end=last(prompt=1000, prompt_eval_duration=10 * 10**9)),
+            text("b", end=last(prompt=1000, prompt_eval_duration=int(seconds * 10**9))),
+        )
+        async with bench(fake) as asking:
+            asking.models.prefill.emptied(await asking.model())
+            await asking.ask(request=rendered("x" * 4 * 997, system=""))
+            usage = (await asking.ask(request=rendered("y" * 4 * 997, system=""))).usage
+            assert usage.evaluated == (999 if learnt else None)
+            assert asking.models.prefill.rate("test", "utf8-bytes-upper-bound-v1") == pytest.approx(449.15 if learnt else 99.9)
+
+
+async def test_an_observed_speed_goes_before_one_of_an_earlier_process() -> None:
+    with FakeOllama() as fake:
+        fake.script(text("a", end=last(prompt=1000, prompt_eval_duration=10**9)))
+        async with bench(fake) as asking:
+            asking.models.prefill.emptied(await asking.model())
+            asking.models.prefill.seed_rate("test", "utf8-bytes-upper-bound-v1", 1000.0)
+            request = rendered("x" * 4 * 900)
+            await asking.ask(request=request)
+            asking.models.prefill.seed_rate("test", "utf8-bytes-upper-bound-v1", 5.0)
+            assert asking.models.prefill.rate("test", "utf8-bytes-upper-bound-v1") == request.text_tokens
+
+
+async def test_a_server_with_one_slot_keeps_the_prefix_of_its_last_request_only() -> None:
     with FakeOllama() as fake:
         async with bench(fake) as asking:
+            one, two = rendered("x" * 4 * 799), rendered("x" * 4 * 799, tools=[READ])
+            await asking.ask(request=two, tools=[READ])
+            model = await asking.model()
+            assert asking.broker.estimate(model, two).uncached == 1
+            await asking.ask(request=one)
+            assert asking.broker.estimate(model, two).uncached == two.text_tokens
+            assert asking.broker.estimate(model, one).uncached == 1
+
+
+async def test_a_server_seen_to_answer_two_at_once_keeps_two_prefixes() -> None:
+    with FakeOllama() as fake:
+        gate = Gate()
+        fake.script(gated(gate, text("!"), before=begun("slow")), text("quick"))
+        async with bench(fake) as asking:
+            first = await waiting(asking, fake)
+            await asking.ask()
+            gate.open()
+            await first
+            one, two = rendered("x" * 4 * 799), rendered("x" * 4 * 799, tools=[READ])
+            await asking.ask(request=two, tools=[READ])
+            await asking.ask(request=one)
+            assert asking.broker.estimate(await asking.model(), two).uncached == 1
+
+
+async def test_requests_with_tools_and_without_are_remembered_apart_where_the_catalog_tells_of_two_slots() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake, slots=2) as asking:
             one, two = rendered("x" * 4 * 799), rendered("x" * 4 * 799, tools=[READ])
             await asking.ask(request=one)
             model = await asking.model()

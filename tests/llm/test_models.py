@@ -13,6 +13,7 @@ from agent_builder.llm.qualification import output_reserve
 from agent_builder.protocol.errors import (
     InvalidRequest,
     ModelCapabilityMissing,
+    ModelContextTruncated,
     ModelNotFound,
     ModelProtocol,
     ModelTransportTimeout,
@@ -20,9 +21,9 @@ from agent_builder.protocol.errors import (
     RunError,
 )
 from agent_builder.protocol.limits import LOAD_S, METADATA_S, UNHEALTHY_PROBE_S
-from tests.llm.bench import READ, bench, profile, rendered
+from tests.llm.bench import READ, Bench, bench, profile, rendered
 from tests.support.clock import MovableClock
-from tests.support.fake_ollama import FakeOllama, Gate, dropped, frames, gated, hang, last, status
+from tests.support.fake_ollama import FakeOllama, Gate, dropped, frames, gated, hang, last, status, text
 
 VOCABULARY: dict[str, Any] = {
     "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2",
@@ -343,6 +344,72 @@ async def test_the_load_request_proves_the_exact_count(observed: int, exact: boo
             model = await asking.model()
             assert (model.estimator == "gguf-bpe-v1") == exact
             assert exact or "the server counted" in (model.estimator_reason or "")
+
+
+@pytest.mark.parametrize(("reported", "exact"), [(1600, True), (1100, False), (2500, False)])
+async def test_the_first_answer_of_any_entry_proves_its_exact_counts(reported: int, exact: bool, tmp_path: Path) -> None:
+    request = rendered("word and " * 700, exact=True)
+    with FakeOllama(vocabulary=VOCABULARY) as fake:
+        fake.script(text("first", end=last(prompt=reported)), text("second", end=last(prompt=1100)))
+        async with bench(fake, cache=tmp_path) as asking:
+            assert (await asking.ask(request=request)).text == "first"
+            assert ((await asking.model()).estimator == "gguf-bpe-v1") is exact
+            if exact:
+                with pytest.raises(ModelContextTruncated):
+                    await asking.ask(request=request)
+            else:
+                assert "the server counted" in ((await asking.model()).estimator_reason or "")
+                assert (await asking.ask(request=request)).text == "second"
+
+
+@pytest.mark.parametrize(("in_memory", "learnt"), [(False, True), (True, False)])
+async def test_a_load_tells_the_speed_only_where_the_server_had_read_nothing(in_memory: bool, learnt: bool) -> None:
+    with FakeOllama() as fake:
+        fake.loaded = in_memory
+        fake.warm_up = frames(end=last("length", prompt=1302, prompt_eval_duration=30_000_000, output=1))
+        async with bench(fake) as asking:
+            asking.models.prefill.seed_rate("test", "utf8-bytes-upper-bound-v1", 40.0)
+            await asking.models.load(await asking.model(), rendered(".", system="x" * 4 * 1300, tools=[READ]))
+            rate = asking.models.prefill.rate("test", "utf8-bytes-upper-bound-v1")
+            assert rate is not None
+            assert (rate != 40.0) is learnt
+
+
+async def test_a_turn_of_another_model_does_not_pay_for_the_load() -> None:
+    with FakeOllama(one_slot=True) as fake:
+        gate = Gate()
+        fake.warm_up = gated(gate, frames(end=last("length")))
+        fake.add_model("other:1b")
+        other = replace(profile(fake), model_id="other", provider_model="other:1b")
+        clock = MovableClock()
+        models = Models(Catalog("test", (profile(fake), other)), clock, Path("/nonexistent"))
+        asking = Bench(models, clock)
+        loading = asyncio.ensure_future(models.load(await models.qualified(None), WARM_UP))
+        while not fake.warm_ups:
+            await asyncio.sleep(0)
+        asked = asyncio.ensure_future(asking.ask(model=await models.qualified("other")))
+        await fake.questioned("/api/ps")
+        while not asking.stages:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        clock.advance(300)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not asked.done()
+        gate.open()
+        assert (await asked).text == "ok"
+        await loading
+        await models.close()
+
+
+async def test_a_reason_to_take_an_entry_out_of_use_outlasts_its_load() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake) as asking:
+            model = await asking.model()
+            asking.models.disable("test", "Too small for the tools.")
+            await asking.models.load(model, WARM_UP)
+            assert (asking.models.state, asking.models.public()[0].reason) == ("degraded", "Too small for the tools.")
 
 
 async def test_every_failed_probe_is_a_run_error() -> None:

@@ -563,7 +563,7 @@ class FakeOllama:
             model.loaded = True
 
     def _allocated(self) -> int:
-        return self.allocated or min(self.num_ctx, self.window) or self.window
+        return self.allocated or min(self.num_ctx, self.window)
 
     def _listed(self, model: FakeModel) -> Json:
         return {"name": model.name, "model": model.name, "digest": model.digest, "size": 1, "details": {}}

@@ -10,12 +10,11 @@ from agent_builder.llm.frame_reader import FrameReader
 from agent_builder.llm.frames import Frame
 from agent_builder.llm.models import Models
 from agent_builder.llm.ollama import chat_body
-from agent_builder.llm.prefill import Estimate, OpenCall
+from agent_builder.llm.prefill import OpenCall
 from agent_builder.llm.provider_http import HttpExchange
-from agent_builder.llm.tripwire import lower_bound
 from agent_builder.llm.usage import NO_USAGE, CheckedUsage
 from agent_builder.llm.waits import CallWaits
-from agent_builder.protocol.errors import ModelContextTruncated, RunError
+from agent_builder.protocol.errors import ModelContextTruncated, ModelFirstFrameTimeout, RunError
 from agent_builder.protocol.events import RunStage, Stage, TransportAttemptFinished, TransportAttemptStarted
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.ports import Clock, Emit
@@ -26,28 +25,24 @@ OnText = Callable[[str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """Where the facts and pieces of an answer go. `stages`: whether its progress is shown at all."""
+    """Where the facts and pieces of an answer go."""
 
     emit: Emit
     on_text: OnText
     on_thinking: OnText
-    stages: bool
 
     async def stage(self, stage: Stage, expected_s: float | None = None) -> None:
-        if self.stages:
-            await self.emit(RunStage(stage=stage, expected_s=None if expected_s is None else round(expected_s, 1)))
+        await self.emit(RunStage(stage=stage, expected_s=None if expected_s is None else round(expected_s, 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is asked. `warm_up` asks for one token only, to let the server read the prompt. `call`: the number under which
-    attempts are told as durable events, None for a call that belongs to no Run."""
+    """What is asked. `call`: the number under which attempts are told as durable events, None for a call that belongs to
+    no Run."""
 
     model: QualifiedModel
     rendered: RenderedRequest
     rules: AssemblyRules
-    estimate: Estimate
-    warm_up: bool
     call: int | None
 
 
@@ -65,6 +60,7 @@ class Attempt:
         self._models = models
         self._clock = clock
         self._endpoint = task.model.profile.endpoint
+        self._estimate = models.prefill.estimate(task.model, task.rendered)
         self._assembly = AnswerAssembly(task.rules)
         self._exchange: HttpExchange | None = None
         self._loading = self._told = False
@@ -76,6 +72,13 @@ class Attempt:
             return await self._run(call)
         finally:
             self._models.prefill.closed(self._endpoint, call)
+
+    def left_in_silence(self) -> None:
+        """Nobody waits for this attempt any more. A load is given up with its connection; the reading of a prompt may go on
+        without us."""
+        if not self._loading:
+            silent_s = self._clock.monotonic() - self._began
+            self._models.prefill.cancelled_before_a_frame(self._endpoint, self._estimate, silent_s)
 
     async def ended(self, outcome: str) -> None:
         """Tells how far this attempt came: a first frame, or the code of its fault."""
@@ -90,9 +93,8 @@ class Attempt:
 
     async def _run(self, call: OpenCall) -> tuple[Assembled, CheckedUsage]:
         task, client = self._task, self._models.client
-        self._waits.new_attempt()
-        body = chat_body(task.model, task.rendered, warm_up=task.warm_up)
-        self._exchange = exchange = await client.open_chat(task.model.profile, body)
+        self._waits.new_attempt(self._estimate)
+        self._exchange = exchange = await client.open_chat(task.model.profile, chat_body(task.model, task.rendered))
         async with beside(self._watch_memory()):
             final = await self._read_or_close(exchange, call)
         if final is None:
@@ -109,8 +111,10 @@ class Attempt:
             return await self._read(FrameReader(exchange, task.model.profile.output_cap), call)
         except BaseException as fault:
             exchange.close()  # before anything else is awaited: the provider must see it at once
+            if isinstance(fault, ModelFirstFrameTimeout | asyncio.CancelledError) and not self.first_frame:
+                self._models.prefill.forget(task.model)
             if isinstance(fault, asyncio.CancelledError) and not self.first_frame:
-                self._cancelled_in_silence()
+                self.left_in_silence()
             raise
 
     async def _read(self, reader: FrameReader, call: OpenCall) -> Frame | None:
@@ -168,11 +172,9 @@ class Attempt:
 
     async def _checked(self, final: Frame) -> tuple[Assembled, CheckedUsage]:
         task = self._task
-        usage = self._models.prefill.observe(task.model, task.rendered, task.estimate, final.usage or NO_USAGE)
+        usage = self._models.prefill.observe(task.model, task.rendered, self._estimate, final.usage or NO_USAGE)
         try:
             self._trip(usage)
-            if task.warm_up:
-                return Assembled("", (), "stop"), usage
             return await self._finish(final.done_reason), usage
         except RunError as error:
             error.details["usage"] = usage
@@ -184,10 +186,7 @@ class Attempt:
         return assembled
 
     def _trip(self, usage: CheckedUsage) -> None:
-        model_id, rendered = self._task.model.model_id, self._task.rendered
-        if not usage.input or not self._models.reports_cached(model_id):
-            return
-        if usage.input < lower_bound(rendered, self._models.fixed_prefix(rendered, model_id)):
+        if usage.input and not self._models.can_be_true(self._task.model, self._task.rendered, usage.input):
             raise ModelContextTruncated
 
     async def _deliver(self) -> None:
@@ -200,7 +199,7 @@ class Attempt:
             await self._outlet.on_text(text)
 
     async def _show_silence(self) -> None:
-        expected = self._task.estimate.expected_s
+        expected = self._estimate.expected_s
         if self._loading:
             await self._show("loading_model")
         elif self.after_cancelled:
@@ -218,24 +217,19 @@ class Attempt:
         if self._exchange is not None:
             self._exchange.wake()
 
-    def _cancelled_in_silence(self) -> None:
-        """A load is given up with its connection; the reading of a prompt may go on without us."""
-        self._models.prefill.forget(self._task.model, self._task.rendered)
-        if not self._loading:
-            silent_s = self._clock.monotonic() - self._began
-            self._models.prefill.cancelled_before_a_frame(self._endpoint, self._task.estimate, silent_s)
-
     async def _watch_memory(self) -> None:
-        """Asks whether the server has the model in memory. If not, the silence is that of loading until it has."""
-        model = self._task.model
+        """Asks whether the server has the model in memory. If not, the silence is that of loading until it has; then there
+        is all of the prompt to read."""
+        task, prefill = self._task, self._models.prefill
         try:
-            loaded = await self._models.client.loaded(model.profile)
-            if loaded is not None:
-                self._models.saw_loaded(model, loaded)
+            loaded = await self._models.client.loaded(task.model.profile)
+            if self._models.is_ready(task.model, loaded) or self.first_frame:
                 return
-            self._loading = True
+            prefill.emptied(task.model)
+            self._loading, self._estimate = True, prefill.estimate(task.model, task.rendered)
+            self._waits.new_attempt(self._estimate)
             self._wake()
-            await self._models.reload(model)
+            await self._models.reload(task.model)
         except RunError:
             pass  # the call itself will meet what is wrong, and tell it
         finally:

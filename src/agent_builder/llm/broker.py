@@ -29,7 +29,7 @@ from agent_builder.protocol.toolspec import ToolSpec
 
 ATTEMPTS = 2
 
-Kind = Literal["turn", "summary", "warm_up"]
+Kind = Literal["turn", "summary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ModelBroker:
         self, request: ModelRequest, emit: Emit, on_text: Callable[[str], Awaitable[None]], on_thinking: Callable[[str], Awaitable[None]]
     ) -> ModelAnswer:
         """One model call. Pieces of text and thinking are passed on as they come, in order, and awaited."""
-        outlet = Outlet(emit, on_text, on_thinking, stages=request.kind != "warm_up")
+        outlet = Outlet(emit, on_text, on_thinking)
         try:
             async with self._clock.timeout(request.deadline - self._clock.monotonic()):
                 return await self._admit(request, outlet)
@@ -98,8 +98,7 @@ class ModelBroker:
             return await self._attempts(request, outlet)
 
     async def _attempts(self, request: ModelRequest, outlet: Outlet) -> ModelAnswer:
-        task = self._task(request)
-        waits = self._waits(request, task.estimate)
+        task, waits = self._task(request), self._waits(request)
         first: RunError | None = None
         for number in range(1, ATTEMPTS + 1):
             attempt = Attempt(task, number, waits, outlet, self._models, self._clock)
@@ -107,23 +106,25 @@ class ModelBroker:
                 assembled, usage = await attempt.run()
                 return ModelAnswer(assembled.text, assembled.calls, assembled.reason, usage)
             except RunError as fault:
-                await self._note(fault, attempt, model_id=request.model.model_id)
+                await self._note(fault, attempt, request)
                 retried = number < ATTEMPTS and isinstance(fault, BEFORE_A_FRAME) and waits.time_is_left()
                 if attempt.first_frame or not retried:
-                    only_late = waits.shortened and isinstance(fault, ModelFirstFrameTimeout)
-                    raise (first if first is not None and only_late else fault) from None
+                    late = isinstance(fault, ModelFirstFrameTimeout)
+                    if late:
+                        attempt.left_in_silence()
+                    raise (first if first is not None and late and waits.shortened else fault) from None
                 first = fault
         raise AssertionError("the last attempt returns or raises")
 
-    async def _note(self, fault: RunError, attempt: Attempt, model_id: str) -> None:
-        """What a failed attempt means for the next ones."""
+    async def _note(self, fault: RunError, attempt: Attempt, request: ModelRequest) -> None:
+        """What a failed attempt means for the next ones. A summary that fails costs only the summary: its Turn may still ask."""
         if isinstance(fault, ModelNotFound):
-            self._models.mark_stale(model_id)
+            self._models.mark_stale(request.model.model_id)
         if attempt.first_frame:
             return
         waited_for_another = attempt.after_cancelled and isinstance(fault, ModelFirstFrameTimeout)
-        if isinstance(fault, BEFORE_A_FRAME) and not waited_for_another:
-            self._models.circuits.failed(model_id)
+        if isinstance(fault, BEFORE_A_FRAME) and not waited_for_another and request.kind == "turn":
+            self._models.circuits.failed(request.model.model_id)
         await attempt.ended(fault.code)
 
     def _task(self, request: ModelRequest) -> Task:
@@ -131,14 +132,12 @@ class ModelBroker:
             request.offered, request.quotations, correction_available=request.correction_available,
             text_tool_calls=request.model.profile.text_tool_calls,
         )
-        estimate = self._models.prefill.estimate(request.model, request.rendered)
-        call = request.call if request.kind == "turn" else None
-        return Task(request.model, request.rendered, rules, estimate, warm_up=request.kind == "warm_up", call=call)
+        return Task(request.model, request.rendered, rules, call=request.call if request.kind == "turn" else None)
 
-    def _waits(self, request: ModelRequest, estimate: Estimate) -> CallWaits:
+    def _waits(self, request: ModelRequest) -> CallWaits:
         profile = request.model.profile
         cancelled_s = self._models.prefill.cancelled_prompt_s(profile.endpoint)
-        return CallWaits(self._clock, profile.timeouts, estimate, cancelled_s, with_tools=bool(request.rendered.tools))
+        return CallWaits(self._clock, profile.timeouts, cancelled_s, with_tools=bool(request.rendered.tools))
 
 
 __all__ = ["ModelAnswer", "ModelBroker", "ModelBusy", "ModelRequest", "ProposedCall", "ProviderOverflow"]

@@ -2,20 +2,20 @@
 makes the server give the load up.
 """
 
-import asyncio
-
 from agent_builder.llm.faults import ProviderOverflow
 from agent_builder.llm.frame_reader import FrameReader
 from agent_builder.llm.ollama import Loaded, OllamaClient, chat_body, load_body
 from agent_builder.llm.prefill import Prefill
+from agent_builder.llm.tripwire import exact_bound
 from agent_builder.llm.usage import NO_USAGE, CheckedUsage
 from agent_builder.protocol.errors import (
     ModelCapabilityMissing,
     ModelProtocol,
     ModelProviderError,
     ModelTransportTimeout,
+    RunError,
 )
-from agent_builder.protocol.limits import LOAD_S, SEAM_TOKENS
+from agent_builder.protocol.limits import LOAD_S
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import RenderedRequest
@@ -32,7 +32,10 @@ class Load:
     async def with_prefix(self, model: QualifiedModel, warm_up: RenderedRequest) -> CheckedUsage:
         """Lets the server read the prefix that every first Turn begins with. A server that answers it with an error may
         still load the model, which is then all that is done."""
+        if await self._is_absent(model):
+            self._prefill.emptied(model)
         estimate = self._prefill.estimate(model, warm_up)
+        self._prefill.forget(model)
         try:
             usage = await self._answer(model, chat_body(model, warm_up, warm_up=True))
         except (ProviderOverflow, ModelCapabilityMissing, ModelProtocol, ModelProviderError):
@@ -44,12 +47,23 @@ class Load:
     async def bare(self, model: QualifiedModel) -> None:
         await self._answer(model, load_body(model))
 
+    async def _is_absent(self, model: QualifiedModel) -> bool:
+        """Whether the server is sure to have kept nothing of any prompt."""
+        try:
+            return await self._client.loaded(model.profile) is None
+        except RunError:
+            return False  # a server without /api/ps does not tell
+
     async def _answer(self, model: QualifiedModel, body: bytes) -> CheckedUsage:
+        endpoint = model.profile.endpoint
+        call = self._prefill.opened(endpoint, wake=lambda: None)  # whoever asks this server meanwhile waits behind the load
         try:
             async with self._clock.timeout(LOAD_S):
                 return await self._read(model, body)
         except TimeoutError:
             raise ModelTransportTimeout("The model server did not load the model in ten minutes.") from None
+        finally:
+            self._prefill.closed(endpoint, call)
 
     async def _read(self, model: QualifiedModel, body: bytes) -> CheckedUsage:
         exchange = await self._client.open_chat(model.profile, body)
@@ -60,10 +74,8 @@ class Load:
                     if frame.done:
                         self._client.release(exchange)
                         return frame.usage or NO_USAGE
-        except BaseException as error:
+        except BaseException:
             exchange.close()
-            if isinstance(error, asyncio.CancelledError):
-                self._prefill.forget_model(model)
             raise
 
 
@@ -77,12 +89,9 @@ def check_window(model: QualifiedModel, loaded: Loaded) -> str | None:
     )
 
 
-def exact_fault(warm_up: RenderedRequest, observed: int) -> str | None:
-    """Why the exact count of the load request is disproved by what the provider reported, or None."""
-    if not warm_up.exact:
+def exact_fault(rendered: RenderedRequest, observed: int, *, tools: bool) -> str | None:
+    """Why the exact count of this request is disproved by what the provider reported, or None. `tools`: of the model."""
+    least = exact_bound(rendered, tools=tools)
+    if least <= observed <= rendered.admission_tokens:
         return None
-    schemas = warm_up.prefix_tokens[0] if warm_up.prefix_tokens else 0
-    least = warm_up.text_tokens - (schemas + 1) // 2 - SEAM_TOKENS * len(warm_up.messages)
-    if least <= observed <= warm_up.admission_tokens:
-        return None
-    return f"the server counted {observed} tokens where {least} to {warm_up.admission_tokens} were expected"
+    return f"the server counted {observed} tokens where {least} to {rendered.admission_tokens} were expected"

@@ -14,7 +14,7 @@ from agent_builder.llm.prefill import Prefill
 from agent_builder.llm.qualification import Qualified, qualify
 from agent_builder.llm.streams import StreamLimit
 from agent_builder.llm.tokenizer import EXACT, FALLBACK, NoExactCounts, Tokenizers, byte_counter
-from agent_builder.llm.tripwire import counts_cached_tokens
+from agent_builder.llm.tripwire import counts_cached_tokens, exact_bound, rough_bound
 from agent_builder.protocol.errors import AgentBuilderError, InvalidRequest, ModelNotFound, ModelUnavailable, RunError
 from agent_builder.protocol.limits import LOAD_S, STREAMS, UNHEALTHY_PROBE_S
 from agent_builder.protocol.model_profile import ModelProfile, QualifiedModel
@@ -55,6 +55,8 @@ class _Entry:
     fault: AgentBuilderError | None = None  # why the last probe or loading failed
     disabled: str | None = None  # why the entry must not be used although the provider would
     stale: bool = False
+    allocated: int | None = None  # window in tokens that the provider gave this model when it was last loaded
+    proven: bool = False  # exact counts were compared with what the provider reported
     vocabulary: str | None = None
     prefix: tuple[tuple[str, ...], int] | None = None  # digests of tools and system message, and their reported tokens
     loading: asyncio.Event | None = None
@@ -175,14 +177,17 @@ class Models:
 
     async def reload(self, model: QualifiedModel) -> None:
         """Waits for a model that its server had to put away. Raises what the client raises."""
-        self.prefill.forget_model(model)
         await Load(self.client, self.prefill, self._clock).bare(model)
         await self._check_loaded(self._entries[model.model_id], model)
 
-    def saw_loaded(self, model: QualifiedModel, loaded: Loaded) -> None:
-        """What the provider says about the model in its memory, at a call."""
+    def is_ready(self, model: QualifiedModel, loaded: Loaded | None) -> bool:
+        """Whether what the provider says of its memory is this model, with the window that a call asks for. For another
+        window, as another client may have asked for, it loads the model anew."""
+        if loaded is None:
+            return False
         if loaded.digest and loaded.digest != model.digest:
             self.mark_stale(model.model_id)
+        return loaded.window in (None, model.window, self._entries[model.model_id].allocated)
 
     def answered(self, model_id: str) -> None:
         """A first frame arrived."""
@@ -192,14 +197,16 @@ class Models:
         if model_id == self.default_id and self.state == "degraded" and entry.disabled is None:
             self.state = "ready"
 
-    def fixed_prefix(self, rendered: RenderedRequest, model_id: str) -> int:
-        """Tokens that the provider once reported for the tools and system message of this request; 0 for others."""
-        prefix = self._entries[model_id].prefix
-        return prefix[1] if prefix is not None and rendered.prefix_digests[:2] == prefix[0] else 0
-
-    def reports_cached(self, model_id: str) -> bool:
-        found = self._entries[model_id].found
-        return found is not None and counts_cached_tokens(found.version)
+    def can_be_true(self, model: QualifiedModel, rendered: RenderedRequest, observed: int) -> bool:
+        """Whether the provider can honestly report so few prompt tokens for this request."""
+        entry = self._entries[model.model_id]
+        if entry.found is None or not counts_cached_tokens(entry.found.version):
+            return True
+        fixed = entry.prefix[1] if entry.prefix and rendered.prefix_digests[:2] == entry.prefix[0] else 0
+        if observed < rough_bound(rendered, fixed, tools=model.tools):
+            return False
+        proven = rendered.exact and self._is_proven(entry, model, rendered, observed)
+        return not proven or observed >= exact_bound(rendered, tools=model.tools)
 
     async def close(self) -> None:
         self.client.close()
@@ -210,11 +217,8 @@ class Models:
                 usage = await Load(self.client, self.prefill, self._clock).with_prefix(model, warm_up)
             entry.fault = None
             await self._check_loaded(entry, model)
-            if usage.complete and self.reports_cached(model.model_id):
+            if usage.complete and self.can_be_true(model, warm_up, usage.input):
                 entry.prefix = warm_up.prefix_digests[:2], usage.input
-                fault = exact_fault(warm_up, usage.input)
-                if fault is not None:
-                    self._fall_back(entry, fault)
         except RunError as error:
             entry.fault = error
         if model.model_id == self.default_id:
@@ -227,7 +231,8 @@ class Models:
         except RunError:
             return  # a server without /api/ps tells nothing about its windows
         if loaded is not None:
-            entry.disabled = check_window(model, loaded)
+            entry.allocated = loaded.window
+            self.disable(model.model_id, check_window(model, loaded))
 
     # probing ---------------------------------------------------------------------------------------------------
 
@@ -248,7 +253,8 @@ class Models:
             if same and entry.found is not None and entry.found.model.estimator == FALLBACK:
                 found = replace(found, model=entry.found.model)  # exact counts were tried with these weights and failed
             if not same:
-                entry.vocabulary = entry.prefix = entry.disabled = None
+                entry.vocabulary = entry.prefix = entry.disabled = entry.allocated = None
+                entry.proven = False
             entry.found, entry.fault, entry.stale = found, None, False
 
     async def _build_counter(self, entry: _Entry, found: Qualified) -> TokenCounter:
@@ -260,6 +266,16 @@ class Models:
             self._fall_back(entry, str(error))
             return byte_counter()
         return counter
+
+    def _is_proven(self, entry: _Entry, model: QualifiedModel, rendered: RenderedRequest, observed: int) -> bool:
+        """The first count that is reported for these weights proves the exact counts; one that disproves them lets bytes be
+        counted from the next Turn on."""
+        if not entry.proven:
+            fault = exact_fault(rendered, observed, tools=model.tools)
+            entry.proven = fault is None
+            if fault is not None:
+                self._fall_back(entry, fault)
+        return entry.proven
 
     def _fall_back(self, entry: _Entry, reason: str) -> None:
         if entry.found is not None and entry.found.model.estimator == EXACT:

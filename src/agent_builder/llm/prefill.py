@@ -16,14 +16,19 @@ from agent_builder.protocol.request import RenderedRequest
 LOST_PREFIX = 0.5
 """A rate below this part of the known one means that the server had lost the prefix and read all of the prompt."""
 
+TOO_FAST = 8
+"""A rate above this multiple of what was seen before means that the server had kept more of the prompt than was known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`uncached`: tokens, by the request's own counter, that the server has probably still to read. `expected_s`: how
-    long that takes at the observed rate, None before anything was observed."""
+    """`uncached`: tokens, by the request's own counter, that the server has at most still to read. `expected_s`: how
+    long that takes at the observed rate, None before anything was observed. `certain`: it is known what the server has
+    kept; otherwise it may have read the prompt before, for somebody else or before this process began."""
 
     uncached: int
     expected_s: float | None
+    certain: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -41,10 +46,8 @@ class _Endpoint:
     busy_until: float = 0.0
 
 
-@dataclass(slots=True)
-class _Prefix:
-    digests: tuple[str, ...]
-    tokens: tuple[int, ...]
+_Slot = tuple[str, str, bool]
+_Prefix = tuple[str, ...]  # digests of tools and messages, in order
 
 
 class Prefill:
@@ -53,60 +56,68 @@ class Prefill:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._endpoints: dict[str, _Endpoint] = {}
-        self._prefixes: dict[tuple[str, str, bool], _Prefix] = {}
+        self._prefixes: dict[_Slot, _Prefix] = {}  # a slot that is missing may hold anything
         self._rates: dict[tuple[str, str], deque[float]] = {}
+        self._seeds: dict[tuple[str, str], float] = {}
 
     # how long a request will take --------------------------------------------------------------------------------
 
     def estimate(self, model: QualifiedModel, rendered: RenderedRequest) -> Estimate:
-        known = self._prefixes.get(_slot(model, rendered))
-        cached = shared_tokens(known.digests, rendered) if known else 0
-        uncached = max(1, rendered.text_tokens - cached)
+        known = self._prefixes.get(self._slot(model, with_tools=bool(rendered.tools)))
+        uncached = max(1, rendered.text_tokens - shared_tokens(known or (), rendered))
         rate = self.rate(model.model_id, rendered.counter)
-        return Estimate(uncached, uncached / rate if rate else None)
+        return Estimate(uncached, uncached / rate if rate else None, known is not None)
 
     def rate(self, model_id: str, counter: str) -> float | None:
         """Tokens of this counter that the model reads per second."""
         rates = self._rates.get((model_id, counter))
-        return median(rates) if rates else None
+        return median(rates) if rates else self._seeds.get((model_id, counter))
 
     def seed_rate(self, model_id: str, counter: str, tokens_per_s: float) -> None:
         """A rate from an earlier process; observations of this one go before it."""
-        if tokens_per_s > 0 and (model_id, counter) not in self._rates:
-            self._rates[model_id, counter] = deque([tokens_per_s], maxlen=RATES_KEPT)
+        if tokens_per_s > 0:
+            self._seeds[model_id, counter] = tokens_per_s
 
     def remember(self, model: QualifiedModel, rendered: RenderedRequest) -> None:
         """The server has read this prompt: the next one may share its beginning."""
-        self._prefixes[_slot(model, rendered)] = _Prefix(rendered.prefix_digests, rendered.prefix_tokens)
+        self._prefixes[self._slot(model, with_tools=bool(rendered.tools))] = rendered.prefix_digests
 
-    def forget(self, model: QualifiedModel, rendered: RenderedRequest) -> None:
-        """Nobody knows what the server has kept: its reading was broken off, or the model was loaded anew."""
-        self._prefixes.pop(_slot(model, rendered), None)
-
-    def forget_model(self, model: QualifiedModel) -> None:
-        profile = model.profile
+    def forget(self, model: QualifiedModel) -> None:
+        """Nobody knows what the server has kept: its reading was broken off."""
         for with_tools in (False, True):
-            self._prefixes.pop((profile.endpoint, profile.provider_model, with_tools), None)
+            self._prefixes.pop(self._slot(model, with_tools=with_tools), None)
+
+    def emptied(self, model: QualifiedModel) -> None:
+        """The model is loaded anew: the server has kept nothing."""
+        for with_tools in (False, True):
+            self._prefixes[self._slot(model, with_tools=with_tools)] = ()
 
     def observe(self, model: QualifiedModel, rendered: RenderedRequest, estimate: Estimate, usage: CheckedUsage) -> CheckedUsage:
-        """Learns from a finished call; gives the usage with the evaluated part filled in."""
+        """Learns from a finished call; gives the usage with the evaluated part filled in, where that is known."""
         if not usage.complete:
             return usage
-        share = estimate.uncached / max(1, rendered.text_tokens)
-        read = estimate.uncached
-        if usage.evaluated is not None:
-            share = usage.evaluated / max(1, usage.input)
-            read = round(share * rendered.text_tokens)
-        elif usage.evaluate_s and self._prefix_was_lost(model, rendered, read / usage.evaluate_s):
-            share, read = 1.0, rendered.text_tokens
+        read = self._tokens_read(model, rendered, estimate, usage)
+        if read is None:
+            return usage
         if usage.evaluate_s and read >= RATE_MIN_TOKENS:
             key = (model.model_id, rendered.counter)
             self._rates.setdefault(key, deque(maxlen=RATES_KEPT)).append(read / usage.evaluate_s)
-        return with_evaluated(usage, round(share * usage.input))
+        return with_evaluated(usage, round(read / max(1, rendered.text_tokens) * usage.input))
 
-    def _prefix_was_lost(self, model: QualifiedModel, rendered: RenderedRequest, rate: float) -> bool:
+    def _tokens_read(self, model: QualifiedModel, rendered: RenderedRequest, estimate: Estimate, usage: CheckedUsage) -> int | None:
+        """Tokens, by the request's own counter, that the server had to read; None where the time that it took speaks
+        against what is known, or nothing is."""
+        if usage.evaluated is not None:
+            return round(usage.evaluated / max(1, usage.input) * rendered.text_tokens)
+        if not estimate.certain:
+            return None
+        if not usage.evaluate_s:
+            return estimate.uncached
+        speed, seen = estimate.uncached / usage.evaluate_s, self._rates.get((model.model_id, rendered.counter))
+        if seen and speed > TOO_FAST * median(seen):
+            return None
         known = self.rate(model.model_id, rendered.counter)
-        return known is not None and rate < LOST_PREFIX * known
+        return rendered.text_tokens if known and speed < LOST_PREFIX * known else estimate.uncached
 
     # our own calls at one endpoint -------------------------------------------------------------------------------
 
@@ -147,22 +158,25 @@ class Prefill:
         state = self._endpoints.get(endpoint)
         return max(0.0, state.busy_until - self._clock.monotonic()) if state else 0.0
 
+    def _slot(self, model: QualifiedModel, *, with_tools: bool) -> _Slot:
+        """Where the server keeps the prefix of such a request. Only one that has several slots keeps requests with tools
+        and requests without apart; with one slot each call replaces what the one before has left."""
+        profile = model.profile
+        seen = self._endpoints.get(profile.endpoint)
+        apart = profile.slots > 1 or (seen is not None and seen.parallel)
+        return profile.endpoint, profile.provider_model, apart and with_tools
+
     def _wake_others(self, state: _Endpoint, call: OpenCall) -> None:
         for other in state.calls:
             if other is not call:
                 other.wake()
 
 
-def shared_tokens(digests: Sequence[str], rendered: RenderedRequest) -> int:
+def shared_tokens(known_digests: Sequence[str], rendered: RenderedRequest) -> int:
     """Tokens of the tools and messages that stand, in order, at the beginning of both requests."""
     tokens = 0
-    for known, digest, size in zip(digests, rendered.prefix_digests, rendered.prefix_tokens, strict=False):
+    for known, digest, size in zip(known_digests, rendered.prefix_digests, rendered.prefix_tokens, strict=False):
         if known != digest:
             break
         tokens += size
     return tokens
-
-
-def _slot(model: QualifiedModel, rendered: RenderedRequest) -> tuple[str, str, bool]:
-    """Servers that keep several prefixes keep requests with tools and without apart."""
-    return model.profile.endpoint, model.profile.provider_model, bool(rendered.tools)

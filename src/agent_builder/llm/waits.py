@@ -19,24 +19,29 @@ class Wait:
 
 
 class CallWaits:
-    """Begins with the first attempt. `with_tools`: a native call is silent until it is complete. `shortened`: the attempt
-    has no full first-frame clock, since the call has not that much time left."""
+    """Its clocks run from here on. `cancelled_s`: what an earlier prompt may still cost. `with_tools`: a native call is
+    silent until it is complete. `shortened`: the attempt has no full first-frame clock, since the call has not that much
+    time left."""
 
-    def __init__(self, clock: Clock, timeouts: Timeouts, estimate: Estimate, cancelled_s: float, *, with_tools: bool) -> None:
+    def __init__(self, clock: Clock, timeouts: Timeouts, cancelled_s: float, *, with_tools: bool) -> None:
         self._clock = clock
-        least = timeouts.silent_call_s if with_tools else 0.0
-        reading = 2 * (estimate.expected_s or 0.0)
-        self._idle_s = max(timeouts.idle_s, least)
-        self._first_s = max(timeouts.first_frame_s, least, reading) + cancelled_s
-        self._first_left = self._first_s
-        granted = max(0.0, reading - timeouts.first_frame_s) + cancelled_s
-        self._call_left = timeouts.call_s + granted
+        self._timeouts = timeouts
+        self._cancelled_s = cancelled_s
+        self._silent_s = timeouts.silent_call_s if with_tools else 0.0
+        self._idle_s = max(timeouts.idle_s, self._silent_s)
+        self._first_left = self._granted = 0.0
+        self._call_left = timeouts.call_s + cancelled_s
         self._looked_at = clock.monotonic()
         self.shortened = False
 
-    def new_attempt(self) -> None:
-        self._first_left = self._first_s
-        self.shortened = self._call_left < self._first_s
+    def new_attempt(self, estimate: Estimate) -> None:
+        """The first-frame clock begins anew. What reading the prompt needs beyond the usual is added to the call, once."""
+        reading = 2 * (estimate.expected_s or 0.0)
+        granted = max(0.0, reading - self._timeouts.first_frame_s)
+        self._call_left += max(0.0, granted - self._granted)
+        self._granted = max(granted, self._granted)
+        self._first_left = max(self._timeouts.first_frame_s, self._silent_s, reading) + self._cancelled_s
+        self.shortened = self._call_left < self._first_left
 
     def first_frame(self, *, running: bool) -> Wait:
         """`running`: the silence is this call's own; otherwise there is no limit for now. A call that ends in silence has
