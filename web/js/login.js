@@ -3,6 +3,7 @@ import { createApi } from "./api.js";
 import { h, setText } from "./dom/h.js";
 import { remembered } from "./flows/remembering.js";
 import { createWords, pickLocale } from "./i18n/index.js";
+import { startState } from "./views/start_state.js";
 
 const words = createWords(pickLocale(remembered("locale"), navigator.languages));
 const { t } = words;
@@ -49,13 +50,23 @@ function form() {
 }
 
 async function start() {
-  document.documentElement.lang = words.locale;
-  document.title = t("login.title");
-  const { authenticated } = await api.session();
-  if (authenticated) return goOn();
-  const { element, field } = form();
-  document.getElementById("login").replaceChildren(element);
-  field.focus();
+  const place = document.getElementById("login");
+  const state = startState(words, place, "login-form");
+  try {
+    const { authenticated } = await api.session();
+    if (authenticated) return goOn();
+    const { element, field } = form();
+    place.replaceChildren(element);
+    field.focus();
+  } catch (error) {
+    if (error.name !== "ApiError") throw error;
+    state.failed(start);
+  } finally {
+    state.done();
+  }
 }
+
+document.documentElement.lang = words.locale;
+document.title = t("login.title");
 
 start();

@@ -20,6 +20,7 @@ import { layout } from "./views/layout.js";
 import { pageTitle } from "./views/page_title.js";
 import { runDetails } from "./views/run_details.js";
 import { sidebar } from "./views/sidebar.js";
+import { startState } from "./views/start_state.js";
 import { stageLine } from "./views/stage_line.js";
 import { topbar } from "./views/topbar.js";
 import { transcript } from "./views/transcript.js";
@@ -65,7 +66,6 @@ function build() {
 }
 
 function draw(app) {
-  document.documentElement.lang = app.words.locale;
   layout(app);
   sidebar(app, place("sidebar"));
   topbar(app, place("topbar"));
@@ -90,10 +90,11 @@ function announcer({ t }) {
   };
 }
 
-async function start() {
-  const app = build();
-  const { authenticated } = await app.api.session();
-  if (!authenticated) return app.toLogin("");
+async function start(app) {
+  const state = startState(app.words, place("talk"), "empty-page", () => document.body.classList.remove("starting"));
+  const session = await known(app, state);
+  if (!session) return;
+  if (!session.authenticated) return app.toLogin("");
   draw(app);
   await Promise.all([app.lists.loadAgents(), app.lists.loadHealth(), app.lists.loadModels()]);
   app.running.listen();
@@ -102,7 +103,19 @@ async function start() {
   createLeaving(app).watch();
 }
 
-start().catch((error) => {
-  document.body.classList.add("unreachable");
-  throw error;
-});
+/** @returns the session, or null after the page has said that it could not be read */
+async function known(app, state) {
+  try {
+    return await app.api.session();
+  } catch (error) {
+    if (error.name !== "ApiError") throw error;
+    if (error.code !== "unauthenticated") state.failed(() => start(app));
+    return null;
+  } finally {
+    state.done();
+  }
+}
+
+const app = build();
+document.documentElement.lang = app.words.locale;
+start(app);

@@ -20,7 +20,7 @@ const SETTLED_MS = 10_000;
  *   wanted: () => WantedRun[],
  *   onEvent: (envelope: object) => void,
  *   onControl: (frame: object) => void,
- *   onStatus: (status: "idle"|"live"|"retrying"|"lost") => void,
+ *   onStatus: (status: "idle"|"live"|"retrying"|"lost"|"crowded") => void,
  *   onSignedOut: () => void,
  * }} wiring `wanted` is asked at each opening, so that every Run resumes exactly where the page stands.
  */
@@ -66,7 +66,7 @@ export function createRunStream(wiring) {
   function failed(error) {
     connection = null;
     if (error?.signedOut) return wiring.onSignedOut();
-    if (tries >= MAX_TRIES) return onStatus("lost");
+    if (tries >= MAX_TRIES) return onStatus(error?.code === "subscriber_limit" ? "crowded" : "lost");
     onStatus("retrying");
     retryTimer = timers.setTimeout(() => {
       retryTimer = 0;
@@ -129,7 +129,7 @@ async function carry(runs, controller, wiring, { opened, settled }) {
       cache: "no-store",
       signal: controller.signal,
     });
-    if (!response.ok) throw Object.assign(new Error(`stream ${response.status}`), { signedOut: response.status === 401 });
+    if (!response.ok) throw Object.assign(new Error(`stream ${response.status}`), { signedOut: response.status === 401, code: await codeOf(response) });
     opened();
     settling = timers.setTimeout(settled, SETTLED_MS);
     const feed = createSseParser((event) => {
@@ -145,6 +145,14 @@ async function carry(runs, controller, wiring, { opened, settled }) {
   } finally {
     timers.clearTimeout(silence);
     timers.clearTimeout(settling);
+  }
+}
+
+async function codeOf(response) {
+  try {
+    return (await response.json()).error.code;
+  } catch {
+    return null;
   }
 }
 

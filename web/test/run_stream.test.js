@@ -34,7 +34,7 @@ function fakeServer() {
       },
     });
     connections.push(connection);
-    if (fetch.status !== 200) return { ok: false, status: fetch.status };
+    if (fetch.status !== 200) return { ok: false, status: fetch.status, json: async () => ({ error: { code: fetch.code } }) };
     return { ok: true, status: 200, body };
   }
   fetch.status = 200;
@@ -98,6 +98,18 @@ test("after three failed reconnects it waits for the button", async () => {
   stream.reopen();
   await settled();
   assert.equal(seen.statuses.at(-1), "live");
+});
+
+test("a page that is one too many says so, not that the connection is lost", async () => {
+  const { stream, timers, seen, fetch } = setUp([run("r1")]);
+  Object.assign(fetch, { status: 429, code: "subscriber_limit" });
+  stream.refresh();
+  await settled();
+  for (const ms of [500, 2000, 5000]) {
+    timers.fire(ms);
+    await settled();
+  }
+  assert.equal(seen.statuses.at(-1), "crowded");
 });
 
 test("an event between two cuts starts the count anew", async () => {

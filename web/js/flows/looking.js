@@ -42,7 +42,6 @@ export function createLooking(app) {
   function closeDetails() {
     dispatch({ type: "details/closed" });
     navigation.closeDrawer();
-    document.getElementById("composer")?.focus({ preventScroll: true });
   }
 
   function toggleDetails() {

@@ -1,6 +1,7 @@
 /** Making, naming, branching and deleting Agents and Conversations. */
 import { agentPath } from "../api.js";
 import { confirmDialog, promptDialog } from "../dom/dialog.js";
+import { rest } from "../dom/focus.js";
 import { oneLine } from "../dom/plain_text.js";
 import { draftKey } from "../state/drafts.js";
 
@@ -67,6 +68,7 @@ export function createOrganising({ store, api, lists, navigation, words }) {
       const shown = store.get().view.conversationId === conversation.conversation_id;
       if (shown) navigation.go(agentId, null, { replace: true });
       dispatch({ type: "conversation/removed", agentId, conversationId: conversation.conversation_id });
+      rest();
     });
   }
 
@@ -108,6 +110,7 @@ export function createOrganising({ store, api, lists, navigation, words }) {
       const leaving = await api.remove(agentPath(agent.agent_id));
       dispatch({ type: "agent/upserted", agent: leaving });
       if (store.get().view.agentId === agent.agent_id) leaveAgent(agent.agent_id);
+      rest();
       await lists.loadAgents();
     });
   }

@@ -1,4 +1,5 @@
 /** What waits for the operator's decision: the whole of it, then Approve and Deny. Nothing is focused by itself. */
+import { restPlace } from "../dom/focus.js";
 import { h, setText } from "../dom/h.js";
 import { keyedList } from "../dom/keyed_list.js";
 import { isDiff, parseDiff } from "../state/diff.js";
@@ -26,7 +27,9 @@ export function approvalCards(app, root) {
     () => {
       const state = store.get();
       const pending = shownPermissions(state);
+      const held = root.contains(document.activeElement);
       list.show(pending.map((permission) => ({ permission, full: state.permissions.full[permission.permission_id] ?? null })));
+      if (held && !root.contains(document.activeElement)) (root.querySelector(".ask") ?? restPlace()).focus({ preventScroll: true });
       for (const { permission_id: id } of pending) {
         if (!state.permissions.full[id]) queueMicrotask(() => approving.readInFull(state.view.agentId, id));
       }
@@ -41,9 +44,12 @@ function approvalCard(app, { permission }) {
   const note = h("small", { class: "ask-note" });
   const preview = h("div", { class: "ask-preview", tabindex: "0", role: "region", aria: { label: t("approval.preview") } });
   const fault = h("p", { class: "ask-fault", role: "alert", hidden: true });
-  const decide = (decision, reason) => app.approving.decide(app.store.get().view.agentId, id, decision, reason);
+  const decide = (decision, reason) => {
+    if (element.contains(document.activeElement)) element.focus({ preventScroll: true });
+    app.approving.decide(app.store.get().view.agentId, id, decision, reason);
+  };
   const actions = actionRow(app, decide);
-  const element = h("section", { class: "card ask", aria: { labelledby: `ask-${id}` } }, h("header", { class: "ask-head" }, heading, note), preview, fault, actions.element);
+  const element = h("section", { class: "card ask", tabindex: "-1", aria: { labelledby: `ask-${id}` } }, h("header", { class: "ask-head" }, heading, note), preview, fault, actions.element);
   let drawnStatus = "none";
 
   function update({ permission: known, full }) {

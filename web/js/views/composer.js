@@ -3,6 +3,7 @@ import { h, setAria, setText, toggle } from "../dom/h.js";
 import { dots, icon, square } from "../dom/icons.js";
 import { attachMenu } from "../dom/menu.js";
 import { byteLength, oneLine } from "../dom/plain_text.js";
+import { isClosed } from "../state/agents.js";
 import { messageFit, MESSAGE_MAX_BYTES } from "../state/context_meter.js";
 import { draftKey, draftOf } from "../state/drafts.js";
 import { attachmentsOf, MAX_ATTACHMENTS, namedFiles } from "../state/file_names.js";
@@ -10,6 +11,7 @@ import { activeTurn, pageOf } from "../state/turns.js";
 import { completion } from "./completion.js";
 import { contextMeter } from "./context_meter.js";
 import { modelSelect } from "./model_select.js";
+import { fileReason } from "./server_words.js";
 
 export function composer(app, root) {
   const { store } = app;
@@ -33,10 +35,14 @@ export function composer(app, root) {
     grow(box);
   });
   box.addEventListener("keydown", (event) => onKey(event, suggestions, app));
-  send.addEventListener("click", () => (sendMeans(store.get()) === "stop" ? app.stopRun() : app.sending.send()));
+  let stoppedMeaningStop = -LATE_CLICK_MS;
+  send.addEventListener("click", () => {
+    if (sendMeans(store.get()) === "stop") app.stopRun();
+    else if (performance.now() - stoppedMeaningStop >= LATE_CLICK_MS) app.sending.send();
+  });
 
   store.watch(
-    (state) => [state.view.agentId, currentDraft(state), state.gateway.files[state.view.agentId], activeTurn(pageOf(state, state.view.conversationId)), state.gateway.previews[state.view.conversationId]],
+    (state) => [state.view.agentId, currentDraft(state), state.gateway.files[state.view.agentId], activeTurn(pageOf(state, state.view.conversationId)), state.gateway.previews[state.view.conversationId], isClosed(state)],
     ([agentId, draft, files]) => {
       box.disabled = !agentId;
       box.readOnly = draft.sending;
@@ -50,7 +56,7 @@ export function composer(app, root) {
       const waits = sendMeans(store.get()) === "stop" && draft.text.trim();
       setText(hint, waits ? t("composer.waits") : hintWords(app, draft, files, fit));
       toggle(hint, "bad", fit === "too_long");
-      drawSend(app, send, draft, fit);
+      if (drawSend(app, send, draft, fit)) stoppedMeaningStop = performance.now();
     },
   );
   return { focus: () => box.focus({ preventScroll: true }) };
@@ -69,21 +75,25 @@ function currentDraft(state) {
   return draftOf(state, draftKey(state.view.agentId, state.view.conversationId));
 }
 
-/** The one round button: Stop while a Run is active and nothing is written, else Send. */
+/** The one round button: Stop while a Run is active, unless a command is written; else Send. */
 function sendMeans(state) {
   const draft = currentDraft(state);
   if (activeTurn(pageOf(state, state.view.conversationId)) && !draft.text.startsWith("/")) return "stop";
+  if (isClosed(state)) return "nothing";
   return draft.text.trim() && !draft.sending && messageFit(quickBytes(draft.text), { kind: "unknown" }) === "fine" ? "send" : "nothing";
 }
 
+/** @returns {boolean} whether the button was Stop until now */
 function drawSend({ words: { t }, store }, send, draft, fit) {
   const means = sendMeans(store.get());
   const stops = means === "stop";
   send.disabled = means === "nothing" || fit === "too_long";
   toggle(send, "busy", draft.sending);
-  if (send.getAttribute("aria-label") === t(stops ? "run.stop" : "composer.send")) return;
+  const before = send.getAttribute("aria-label");
+  if (before === t(stops ? "run.stop" : "composer.send")) return false;
   setAria(send, "label", t(stops ? "run.stop" : "composer.send"));
   send.replaceChildren(stops ? square() : icon("arrowUp"));
+  return before === t("run.stop");
 }
 
 /** Below this many characters a text cannot pass the byte limit, whatever is in it. */
@@ -91,12 +101,13 @@ function quickBytes(text) {
   return text.length * 3 <= MESSAGE_MAX_BYTES / 4 ? text.length : byteLength(text);
 }
 
-function hintWords({ words: { t, bytes } }, draft, files, fit) {
+function hintWords(app, draft, files, fit) {
+  const { t, bytes } = app.words;
   if (fit === "too_long") return t("composer.too_long", { size: bytes(byteLength(draft.text)), max: bytes(MESSAGE_MAX_BYTES) });
   if (fit === "beyond_safe") return t("composer.beyond_safe");
   const named = namedFiles(draft.text, files).filter((file) => !draft.dismissed.includes(file.path));
   const refused = named.find((file) => !file.attachable);
-  if (refused) return t("composer.file_refused", { path: oneLine(refused.path), reason: refused.reason ?? "" });
+  if (refused) return t("composer.file_refused", { path: oneLine(refused.path), reason: fileReason(app.words, refused) });
   return named.length > MAX_ATTACHMENTS ? t("composer.too_many_files", { max: MAX_ATTACHMENTS }) : "";
 }
 
@@ -109,8 +120,10 @@ function drawChips(app, list, draft, files, compactChip) {
     return h("li", null, h("button", { type: "button", class: "chip removable", title: label, aria: { label }, onClick: remove }, t("turn.file", { path, size: bytes(file.bytes) }), icon("close")));
   });
   if (draft.compact) rows.push(h("li", null, compactChip));
+  const focused = [...list.children].findIndex((row) => row.contains(document.activeElement));
   list.hidden = !rows.length;
   list.replaceChildren(...rows);
+  if (focused >= 0) (rows[Math.min(focused, rows.length - 1)]?.firstChild ?? document.getElementById("composer")).focus();
 }
 
 function keyOf({ store }) {
@@ -124,13 +137,16 @@ function setCompact(app, compact) {
 
 function moreMenu(app, suggestions) {
   const { t } = app.words;
-  const { compact } = currentDraft(app.store.get());
+  const { compact, text } = currentDraft(app.store.get());
   return [
     { label: t("composer.compact"), note: t("composer.compact_note"), checked: compact, run: () => setCompact(app, !compact) },
     { label: t("composer.attach"), note: t("composer.attach_note"), run: () => suggestions.start("@") },
-    { label: t("composer.commands"), note: t("composer.commands_note"), run: () => suggestions.start("/") },
+    { label: t("composer.commands"), note: t("composer.commands_note"), disabled: Boolean(text), run: () => suggestions.start("/") },
   ];
 }
+
+/** A click on Stop that comes as the Run ends by itself must not send what is written. */
+const LATE_CLICK_MS = 500;
 
 /** From here on the field has its greatest height and the browser need not measure the text to find it. */
 const LONG_CHARS = 4_000;

@@ -1,4 +1,5 @@
 /** Notes above the composer: what the server refused, what a command answered, what keeps the model from answering. */
+import { rest } from "../dom/focus.js";
 import { h } from "../dom/h.js";
 import { icon } from "../dom/icons.js";
 import { agentById, isSettling } from "../state/agents.js";
@@ -71,7 +72,11 @@ function noticeNote({ words, store }, { key, error }) {
 }
 
 function commandNote({ words, store }, { input, output }) {
-  const close = h("button", { type: "button", class: "icon-button", aria: { label: words.t("action.close") }, onClick: () => store.dispatch({ type: "command/result", key: placeOf(store.get()), result: null }) }, icon("close"));
+  const shut = () => {
+    store.dispatch({ type: "command/result", key: placeOf(store.get()), result: null });
+    rest();
+  };
+  const close = h("button", { type: "button", class: "icon-button", aria: { label: words.t("action.close") }, onClick: shut }, icon("close"));
   const text = typeof output === "string" ? output : JSON.stringify(output, null, 2);
   return h(
     "section",
@@ -82,6 +87,10 @@ function commandNote({ words, store }, { input, output }) {
 }
 
 function note(kind, text, { detail = null, close = null, closeLabel = "", alert = false } = {}) {
-  const button = close && h("button", { type: "button", class: "icon-button", aria: { label: closeLabel }, onClick: close }, icon("close"));
+  const shut = () => {
+    close();
+    rest();
+  };
+  const button = close && h("button", { type: "button", class: "icon-button", aria: { label: closeLabel }, onClick: shut }, icon("close"));
   return h("div", { class: `note ${kind}`, role: alert ? "alert" : "status" }, icon("warning"), h("p", null, text, detail ? h("small", null, detail) : null), button);
 }

@@ -1,4 +1,5 @@
 /** The frame: two sides that are columns on a wide page and exclusive drawers on a narrow one. */
+import { focusSoon, isFocusLost, restPlace } from "../dom/focus.js";
 import { toggle } from "../dom/h.js";
 
 const NARROW = "(max-width: 1100px)";
@@ -13,7 +14,9 @@ export function layout(app) {
   const shade = document.getElementById("shade");
   const narrow = matchMedia(NARROW);
   const phone = matchMedia("(max-width: 820px)");
-  document.getElementById("skip").textContent = t("nav.skip");
+  const skip = document.getElementById("skip");
+  skip.textContent = t("nav.skip");
+  skip.hidden = false;
   document.getElementById("noscript")?.remove();
 
   function apply() {
@@ -27,16 +30,27 @@ export function layout(app) {
     details.inert = narrow.matches && !detailsDrawer;
     main.inert = navDrawer || detailsDrawer;
     shade.hidden = !navDrawer && !detailsDrawer;
-    return { navDrawer, detailsDrawer };
+    if (navDrawer) return "nav";
+    return run.open && (detailsDrawer || !narrow.matches) ? "details" : null;
+  }
+
+  /** A drawer takes the focus, and gives it back to what opened it. */
+  let side = null;
+  let opener = null;
+  function moveFocus(now) {
+    if (now === side) return;
+    if (!side) opener = document.activeElement;
+    side = now;
+    if (now === "nav") focusSoon(() => sidebar.querySelector("button"));
+    else if (now === "details" && narrow.matches) focusSoon(() => details.querySelector("button"));
+    else if (!now) queueMicrotask(() => isFocusLost() && focusSoon(() => (opener?.checkVisibility() && opener !== body ? opener : restPlace())));
   }
 
   store.watch(
     ({ view }) => [view.drawer, view.details.open],
     ([drawer, open]) => {
       if (narrow.matches && open && drawer !== "details") store.dispatch({ type: "details/closed" });
-      const { navDrawer, detailsDrawer } = apply();
-      if (navDrawer) sidebar.querySelector("button")?.focus();
-      if (detailsDrawer) details.querySelector("button")?.focus();
+      moveFocus(apply());
     },
   );
   narrow.addEventListener("change", apply);

@@ -15,14 +15,15 @@ export function runDetails(app, root) {
   const { t } = app.words;
   root.setAttribute("aria-label", t("details.title"));
   const close = h("button", { type: "button", class: "icon-button", aria: { label: t("details.close") }, onClick: app.closeDetails }, icon("close"));
-  const subject = h("button", { type: "button", class: "details-subject", title: t("details.find_turn"), onClick: () => app.revealTurn(store.get().view.details.turnId) });
+  const subject = h("button", { type: "button", class: "details-subject", title: t("details.find_turn"), onClick: () => findTurn(app) });
   const head = h("header", { class: "details-head" }, h("h2", null, t("details.title")), close);
   const controls = controlRow(app, rowsNow);
   const lanes = h("div", { class: "lanes", aria: { hidden: "true" } }, ["user", "harness", "llm", "tool"].map((lane) => h("span", null, t(`lane.${lane}`))));
   const note = h("p", { class: "details-note" });
+  const again = h("button", { type: "button", class: "button small", hidden: true, onClick: () => tryAgain() }, t("action.try_again"));
   const rows = timeline(app, (key) => select(app, key));
   const inspect = inspector(app);
-  root.replaceChildren(head, subject, controls.element, lanes, h("div", { class: "timeline-scroll" }, rows.element, note), inspect.element);
+  root.replaceChildren(head, subject, controls.element, lanes, h("div", { class: "timeline-scroll" }, rows.element, note, again), inspect.element);
   const cached = { run: null, turn: null, rows: [] };
 
   /** Rows are computed once per change of the Run, not once per look. */
@@ -35,6 +36,12 @@ export function runDetails(app, root) {
     const { details } = store.get().view;
     const { run, turn } = shownRun(store.get());
     return turn ? visibleRows(rowsOf(run, turn), details.hidden) : [];
+  }
+
+  function tryAgain() {
+    close.focus();
+    const { turn } = shownRun(store.get());
+    if (turn) app.running.replay(store.get().view.agentId, turn.run_id);
   }
 
   store.watch(
@@ -51,6 +58,7 @@ export function runDetails(app, root) {
       rows.show(shown, details.selected);
       setText(note, noteWords(t, run, turn, shown));
       note.hidden = !note.textContent;
+      again.hidden = run?.replay !== "failed";
       controls.update(details, shown);
       inspect.show({ row: shown.find((row) => row.key === details.selected) ?? null, turn, run, details, context });
     },
@@ -69,9 +77,16 @@ export function shownRun(state) {
 function noteWords(t, run, turn, shown) {
   if (!turn) return t("details.no_run");
   if (run.replay === "loading") return t("details.loading");
-  if (run.replay === "failed" && !run.log.length) return t("details.failed");
+  if (run.replay === "failed") return t("details.failed");
   if (shown.length <= 1 && !isActive(turn)) return t("details.gone");
   return "";
+}
+
+/** Where the details cover the Conversation, they go away first. */
+function findTurn({ store, closeDetails, revealTurn }) {
+  const { turnId } = store.get().view.details;
+  if (document.body.classList.contains("details-open")) closeDetails();
+  revealTurn(turnId);
 }
 
 function select({ store, revealTurn }, key) {

@@ -1,4 +1,5 @@
 /** What the running Turn waits for, since when, how long that usually takes; and Stop. */
+import { isFocusLost, rest } from "../dom/focus.js";
 import { h, setText, toggle } from "../dom/h.js";
 import { runOf } from "../state/run_events.js";
 import { activeTurn, pageOf } from "../state/turns.js";
@@ -29,7 +30,7 @@ export function stageLine(app, root) {
     try {
       await app.stopRun();
     } finally {
-      app.focusComposer();
+      if (isFocusLost()) rest();
     }
   }
 
@@ -49,8 +50,8 @@ export function stageLine(app, root) {
       if (!shown) return;
       setText(text, stageWords(app, shown, run, stream, stopping));
       toggle(dot, "waits", shown.stage === "approval");
-      toggle(dot, "lost", stream === "lost" || run.storageFull);
-      reconnect.hidden = stream !== "lost";
+      toggle(dot, "lost", isCut(stream) || run.storageFull);
+      reconnect.hidden = !isCut(stream);
       stop.disabled = stopping === "asked";
       tick();
       timer = setInterval(tick, TICK_MS);
@@ -58,9 +59,15 @@ export function stageLine(app, root) {
   );
 }
 
+/** Only the operator's button opens the connection again. */
+function isCut(stream) {
+  return stream === "lost" || stream === "crowded";
+}
+
 function stageWords({ words: { t, tOr } }, { stage, expectedS }, run, stream, stopping) {
   if (stopping === "asked") return t("run.stopping");
   if (run.storageFull) return t("run.storage_full");
+  if (stream === "crowded") return t("error.subscriber_limit");
   if (stream === "lost") return t("stream.lost");
   if (stream === "retrying") return t("stream.retrying");
   const name = tOr(`stage.${stage}`, "stage.other");

@@ -73,7 +73,7 @@ export function transcript(app, root) {
 
   function drawState(page, agentId, conversationId) {
     const above = `${conversationId} ${page.before ? page.earlier : "none"}`;
-    if (above !== shownAbove) earlier.replaceChildren(...earlierParts(app, page, agentId, conversationId));
+    if (above !== shownAbove) earlier.replaceChildren(...earlierParts(app, root, page, agentId, conversationId));
     shownAbove = above;
     const parts = stateParts(app, page, agentId, conversationId);
     if (parts.key === shownState.key) return;
@@ -113,11 +113,15 @@ function markSelected(turns, turnId, list) {
   if (turnId) list?.get(turnId)?.element.classList.add("located");
 }
 
-function earlierParts({ words: { t }, lists }, page, agentId, conversationId) {
+function earlierParts({ words: { t }, lists }, root, page, agentId, conversationId) {
   if (!page.before) return [];
   if (page.earlier === "loading") return [h("p", { class: "muted", role: "status" }, t("transcript.loading_earlier"))];
   const label = page.earlier === "failed" ? t("transcript.earlier_failed") : t("transcript.earlier");
-  return [h("button", { type: "button", class: "quiet-button", onClick: () => lists.loadEarlier(agentId, conversationId) }, label)];
+  const load = () => {
+    root.focus({ preventScroll: true });
+    lists.loadEarlier(agentId, conversationId);
+  };
+  return [h("button", { type: "button", class: "quiet-button", onClick: load }, label)];
 }
 
 /** First use, empty, loading and failed; nothing once there are Turns. */

@@ -123,7 +123,15 @@ function foot(app, turn, run, answerElement) {
     const key = turn.usage.complete ? "turn.usage" : "turn.usage_incomplete";
     facts.push(h("span", { title: t("turn.usage_title") }, t(key, { input: number(turn.usage.input), output: number(turn.usage.output) })));
   }
+  if (run.replay === "failed") facts.push(...unread(app, turn));
   return [...facts, ...footActions(app, turn, answerElement)];
+}
+
+/** What was done is not known as long as the events could not be read: that is said, not left out. */
+function unread(app, turn) {
+  const { t } = app.words;
+  const again = () => app.running.replay(app.store.get().view.agentId, turn.run_id);
+  return [h("span", null, t("turn.effects_unread")), h("button", { type: "button", class: "foot-action", onClick: again }, t("action.try_again"))];
 }
 
 function footActions(app, turn, answerElement) {

@@ -184,6 +184,10 @@ export const page = {
   "settings.sign_out": "Sign out",
   "settings.theme": "Appearance",
 
+  "start.failed": "The server does not answer",
+  "start.failed_note": "Check that it runs and that this computer reaches it, then try again. What you wrote is kept in this browser.",
+  "start.waiting": "Waiting for the server…",
+
   "theme.dark": "Dark",
   "theme.light": "Light",
   "theme.system": "As the system",

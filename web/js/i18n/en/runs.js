@@ -173,7 +173,7 @@ export const runs = {
   "state.preparing": "preparing",
   "state.running": "running",
 
-  "stream.lost": "The connection is lost. The Run goes on.",
+  "stream.lost": "The connection is lost. The Run may go on.",
   "stream.reconnect": "Reconnect",
   "stream.retrying": "Connecting again…",
 
@@ -214,6 +214,7 @@ export const runs = {
 
   "turn.answer": "Answer",
   "turn.details_of": "Details of this Run",
+  "turn.effects_unread": "What this Run did could not be read.",
   "turn.edit": "Edit",
   "turn.edit_spoken": "Edit and resend",
   "turn.file": "{path} · {size}",

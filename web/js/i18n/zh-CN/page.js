@@ -184,6 +184,10 @@ export const page = {
   "settings.sign_out": "退出登录",
   "settings.theme": "外观",
 
+  "start.failed": "服务器没有响应",
+  "start.failed_note": "请确认服务器正在运行且本机可以连接，然后重试。你写的内容保存在此浏览器中。",
+  "start.waiting": "正在等待服务器…",
+
   "theme.dark": "深色",
   "theme.light": "浅色",
   "theme.system": "跟随系统",

@@ -173,7 +173,7 @@ export const runs = {
   "state.preparing": "准备中",
   "state.running": "运行中",
 
-  "stream.lost": "连接已断开，运行仍在继续。",
+  "stream.lost": "连接已断开，运行可能仍在继续。",
   "stream.reconnect": "重新连接",
   "stream.retrying": "正在重新连接…",
 
@@ -214,6 +214,7 @@ export const runs = {
 
   "turn.answer": "回答",
   "turn.details_of": "此次运行的详情",
+  "turn.effects_unread": "无法读取此次运行做了什么。",
   "turn.edit": "编辑",
   "turn.edit_spoken": "编辑并重发",
   "turn.file": "{path} · {size}",
