@@ -116,7 +116,10 @@ async def test_only_thinking_is_told_as_such_with_its_usage() -> None:
         assert len(fake.chats) == 1
 
 
-@pytest.mark.parametrize("step", [frames(), text(" \n "), frames(end=last("length"))])
+@pytest.mark.parametrize("step", [
+    frames(), text(" \n "), frames(end=last("length")), text(" \n " * 3000, size=500), frames(frame(content=" " * (VISIBLE_TEXT_BYTES + 1) + "late")),
+    text(" \n ", end=last("length")),
+])
 async def test_nothing_visible_is_no_answer(step: Any) -> None:
     with FakeOllama() as fake:
         fake.script(step)
@@ -207,6 +210,15 @@ async def test_a_repetition_beside_a_tool_call_is_not_guarded() -> None:
         async with bench(fake) as asking:
             answer = await asking.ask(tools=[READ])
             assert (answer.calls, answer.text) == ((a_call(),), "ab" * 2000)
+
+
+async def test_a_call_in_the_same_frame_as_a_repetition_is_not_lost() -> None:
+    with FakeOllama() as fake:
+        one = {"function": {"name": "file_read_text", "arguments": A_TXT}}
+        fake.script(frames(frame(content="ab" * 2000, tool_calls=[one])))
+        async with bench(fake) as asking:
+            answer = await asking.ask(tools=[READ])
+            assert (answer.calls, answer.text, answer.reason) == ((a_call(),), "ab" * 2000, "stop")
 
 
 # calls in their own field ------------------------------------------------------------------------------------------

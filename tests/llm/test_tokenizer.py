@@ -153,6 +153,22 @@ async def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
     assert (made.count("abc"), asked.times) == (1, 2)
 
 
+async def test_a_cache_that_cannot_be_written_does_not_prevent_counting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("where a folder is wanted")
+    _, made = await Tokenizers(tmp_path / "file" / "cache").counter("weights", Asked(told()))
+    assert made.count("abc") == 1
+    assert "is not kept" in caplog.text
+
+
+async def test_a_disk_that_is_full_does_not_prevent_counting(tmp_path: Path) -> None:
+    digest, _ = await Tokenizers(tmp_path / "other").counter("weights", Asked(told()))
+    (tmp_path / f"tokenizer-{digest}.new").symlink_to("/dev/full")
+    asked = Asked(told())
+    for times in (1, 2):
+        assert (await Tokenizers(tmp_path).counter("weights", asked))[1].count("abc") == 1
+        assert asked.times == times
+
+
 async def test_a_hostile_digest_names_no_file_elsewhere(tmp_path: Path) -> None:
     await Tokenizers(tmp_path / "cache").counter("../../outside", Asked(told()))
     assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {tmp_path / "cache"}

@@ -62,13 +62,15 @@ class Gate:
 
 @dataclass
 class FakeModel:
-    """What /api/show and /api/tags say of one model. `vocabulary`: keys tokenizer.ggml.* with their arrays."""
+    """What /api/show and /api/tags say of one model. `vocabulary`: keys tokenizer.ggml.* with their arrays. `num_ctx`: of
+    the last request."""
 
     name: str
     show: Json
     digest: str
     vocabulary: Json | None = None
     loaded: bool = True
+    num_ctx: int = 0
 
 
 @dataclass
@@ -332,7 +334,6 @@ class FakeOllama:
         self.left: list[Closed] = []
         self.faults: list[BaseException] = []
         self.models: dict[str, FakeModel] = {}
-        self.num_ctx = 0
         self._steps: deque[Step] = deque()
         self._changed = threading.Condition()
         self.add_model(self.model, self.capabilities, self.window, self.digest, self.vocabulary)
@@ -502,7 +503,7 @@ class FakeOllama:
         known: dict[tuple[str, str], Callable[[], Json]] = {
             ("GET", "/api/version"): lambda: {"version": self.version},
             ("GET", "/api/tags"): lambda: {"models": [self._listed(one) for one in self.models.values()]},
-            ("GET", "/api/ps"): lambda: {"models": [{**self._listed(one), "context_length": self._allocated()} for one in self.models.values() if one.loaded]},
+            ("GET", "/api/ps"): lambda: {"models": [{**self._listed(one), "context_length": self._allocated(one)} for one in self.models.values() if one.loaded]},
         }
         if (method, path) == ("POST", "/api/show"):
             await self._show(answer, body)
@@ -557,13 +558,13 @@ class FakeOllama:
 
     async def _load(self, answer: Answer, model: FakeModel, options: Json) -> None:
         """A client that goes away during the load aborts it."""
-        self.num_ctx = options.get("num_ctx", 0)
+        model.num_ctx = options.get("num_ctx", 0)
         if not model.loaded:
             await answer.unless_gone(self.load_gate.wait() if self.load_gate else asyncio.sleep(self.load_s))
             model.loaded = True
 
-    def _allocated(self) -> int:
-        return self.allocated or min(self.num_ctx, self.window)
+    def _allocated(self, model: FakeModel) -> int:
+        return self.allocated or min(model.num_ctx, self.window)
 
     def _listed(self, model: FakeModel) -> Json:
         return {"name": model.name, "model": model.name, "digest": model.digest, "size": 1, "details": {}}

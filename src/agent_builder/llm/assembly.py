@@ -49,6 +49,7 @@ class AnswerAssembly:
         self._calls: list[RawCall] = []
         self._shown: list[str] = []
         self._shown_bytes = 0
+        self._visible = False
         self._cut = False
         self._thought = False
         self._thinking_left = THINKING_BYTES
@@ -59,11 +60,11 @@ class AnswerAssembly:
         """Raises ModelProtocol for a call in an answer that was cut already."""
         if frame.thinking:
             self._think(frame.thinking)
-        if frame.text:
-            self._accept(self._held.feed(frame.text) if self._held else frame.text)
         if frame.calls:
             self._calls.extend(frame.calls)
             self._guard = None
+        if frame.text:
+            self._accept(self._held.feed(frame.text) if self._held else frame.text)
         self._refuse_calls_of_a_cut_answer()
 
     def take(self) -> tuple[str, str]:
@@ -108,7 +109,7 @@ class AnswerAssembly:
             raise ModelProtocol("The model's answer was too long and called a tool as well; it was thrown away.")
 
     def _require_text(self) -> None:
-        if any(piece.strip() for piece in self._shown):
+        if self._visible:
             return
         raise ModelThinkingExhausted(_THINKING_HELP) if self._thought else ModelEmptyAnswer()
 
@@ -126,22 +127,26 @@ class AnswerAssembly:
         keep = self._guard.feed(text) if self._guard else None
         if keep is not None:
             text, self.repeated = text[:keep], True
-        size = len(text.encode())
-        if self._shown_bytes + size <= VISIBLE_TEXT_BYTES:
-            self._show(text, size)
+        if self._shown_bytes + len(text.encode()) <= VISIBLE_TEXT_BYTES:
+            self._show(text)
         else:
-            self._show(_prefix(text, VISIBLE_TEXT_BYTES - self._shown_bytes), 0)
+            self._show(_prefix(text, VISIBLE_TEXT_BYTES - self._shown_bytes))
             if not self.repeated:
                 self._cut_here()
         if self.repeated:
-            self._show(REPETITION_MARKER, 0)
+            self._mark(REPETITION_MARKER)
 
     def _cut_here(self) -> None:
         self._cut = True
-        self._show(MAX_OUTPUT_MARKER, 0)
+        self._mark(MAX_OUTPUT_MARKER)
 
-    def _show(self, text: str, size: int) -> None:
-        self._shown_bytes += size
+    def _show(self, text: str) -> None:
+        """The model's own words. Blanks alone are no answer."""
+        self._shown_bytes += len(text.encode())
+        self._visible = self._visible or bool(text.strip())
+        self._mark(text)
+
+    def _mark(self, text: str) -> None:
         self._shown.append(text)
         self._new_text.append(text)
 

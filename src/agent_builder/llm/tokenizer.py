@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import hashlib
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from agent_builder.protocol.request import TokenCounter
 
 EXACT: Final = "gguf-bpe-v1"
 FALLBACK: Final = "utf8-bytes-upper-bound-v1"
+log = logging.getLogger(__name__)
 _CONTROL, _USER_DEFINED = 3, 4  # values of tokenizer.ggml.token_type that are matched in a text as a whole
 
 
@@ -151,15 +153,16 @@ class Tokenizers:
 
     async def counter(self, weights: str, ask: Callable[[], Awaitable[Mapping[str, object]]]) -> tuple[str, TokenCounter]:
         """The vocabulary's digest and its counter, built in a thread where needed. `weights`: the provider's digest of the
-        model; `ask` gets its verbose description, megabytes, only where the cache does not have it. Raises NoExactCounts."""
+        model; `ask` gets its verbose description, megabytes, only where the cache does not have it. A cache that cannot be
+        written costs only the next start. Raises NoExactCounts."""
         digest, made = await asyncio.to_thread(self._cached, weights)
         if not digest:
             info = (await ask()).get("model_info")
             words = await asyncio.to_thread(vocabulary, info if isinstance(info, dict) else {})
             digest = words.digest
             if digest not in self._loaded:
-                made = await asyncio.to_thread(self._build, words)
-            await asyncio.to_thread(self._note(weights).write_text, digest, "ascii")
+                made = await asyncio.to_thread(build, words)
+            await asyncio.to_thread(self._keep, weights, digest, made)
         if made is not None:
             await asyncio.to_thread(_give_back_memory)
             exact = ExactCounter(made)
@@ -192,14 +195,18 @@ class Tokenizers:
         except Exception:  # noqa: BLE001 -- the library raises plain Exception for a missing or damaged file; it is made anew
             return "", None
 
-    def _build(self, words: Vocabulary) -> Tokenizer:
-        made = build(words)
-        self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._cache / f"tokenizer-{words.digest}.json"
-        fresh = path.with_suffix(".new")
-        made.save(str(fresh), pretty=False)
-        fresh.replace(path)
-        return made
+    def _keep(self, weights: str, digest: str, made: Tokenizer | None) -> None:
+        """Writes the tokenizer, unless it is in memory already, and under which weights it is to be found again."""
+        try:
+            self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if made is not None:
+                path = self._cache / f"tokenizer-{digest}.json"
+                fresh = path.with_suffix(".new")
+                made.save(str(fresh), pretty=False)
+                fresh.replace(path)
+            self._note(weights).write_text(digest, "ascii")
+        except Exception as error:  # noqa: BLE001 -- the library raises plain Exception for a full disk
+            log.warning("the tokenizer is not kept (%s): it will be built anew at the next start", type(error).__name__)
 
     def _note(self, weights: str) -> Path:
         return self._cache / f"vocabulary-of-{digest_bytes(weights.encode())}"
