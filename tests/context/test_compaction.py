@@ -3,11 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_builder.context.compaction import Room, TurnSize, history_start
+from agent_builder.context.compaction import Room, TurnSize, past_turns
 
 ROOM = Room(fixed=1000, note=500, first=7000, later=8000, target=4000)
 sizes = st.lists(st.builds(lambda message, rest: TurnSize(message, message + rest), st.integers(1, 800), st.integers(1, 1500)), max_size=60)
 messages = st.integers(0, 5000)
+
+
+def history_start(turns, message, room, *, floor=0, compact=False) -> int:
+    return past_turns(turns, room, floor=floor).start_for(message, compact=compact)
 
 
 def held(turns, start) -> int:

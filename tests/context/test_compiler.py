@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from agent_builder.context.compiler import compile_plan, drop_oldest, render_call
 from agent_builder.context.estimate import BYTES_COUNTER
 from agent_builder.context.instructions import AGENT, AGENT_TOOLS, FINALIZATION_MARKER, PLATFORM
+from agent_builder.context.opening import MORE_CHANGES
+from agent_builder.context.projection import project_next_turn
 from agent_builder.context.render import turn_messages
 from agent_builder.protocol.errors import InstructionsRefused, ModelContextLimit
 from agent_builder.protocol.messages import Exchange
@@ -238,10 +240,38 @@ def test_a_clean_status_is_not_worth_a_first_mention():
     assert compile_plan(inputs(git_status=""), BYTES_COUNTER).preface == ""
 
 
-def test_the_git_status_leaves_before_the_message_is_refused():
-    plan = compile_plan(inputs(a_model(8192), git_status=" M file\n" * 500), BYTES_COUNTER)
-    assert plan.preface == ""
-    assert call(plan).messages[-1]["content"] == "say hi"
+def shown_lines(status: str, window: int) -> list[str]:
+    preface = compile_plan(inputs(a_model(window), git_status=status), BYTES_COUNTER).preface
+    return preface.splitlines()[2:-1]
+
+
+def test_a_git_status_has_a_sixteenth_of_the_budget_and_is_cut_at_a_line():
+    line, share = " M file.txt", 7168 // 16
+    count, rest = divmod(share, len(line) + 1)
+    whole = f"{line}\n" * count + "x" * rest
+    assert shown_lines(whole, 8192) == [*[line] * count, "x" * rest]
+    assert shown_lines(f"{whole}x", 8192) == [*[line] * count, MORE_CHANGES.strip(), ""]
+
+
+def test_a_message_that_leaves_no_room_for_the_git_status_goes_without_it():
+    model, status = a_model(32768), " M a.txt"
+    with_git = compile_plan(inputs(model, "m", git_status=status), BYTES_COUNTER)
+    room = with_git.input_budget - with_git.headroom - with_git.admission.tokens
+    assert "git status" in compile_plan(inputs(model, "m" * (room + 1), git_status=status), BYTES_COUNTER).preface
+    assert compile_plan(inputs(model, "m" * (room + 2), git_status=status), BYTES_COUNTER).preface == ""
+
+
+def test_a_new_git_status_makes_no_turn_leave_unless_it_is_asked_for():
+    model = a_model(8192)
+    history = filled(6, 800)
+    room = project_next_turn(inputs(model, "", history=history), EXACT_COUNTER).compact_before_user_tokens
+    silent, asked = (
+        compile_plan(inputs(model, f"{text} {'abc' * (room - 9)}", history=history, git_status=" M a.txt\n" * 40), EXACT_COUNTER)
+        for text in ("well", "git?")
+    )
+    assert (silent.start, silent.preface) == (0, "")
+    assert asked.start > 0
+    assert "git status" in asked.preface
 
 
 def largest_message(model, counter) -> int:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_builder.context.compiler import compile_plan, render_call
+from agent_builder.context.estimate import BYTES_COUNTER
 from agent_builder.context.inputs import PlanInputs, Summary
 from agent_builder.context.results import completed_bundle
 from agent_builder.protocol.errors import ModelContextLimit
@@ -108,6 +109,60 @@ def test_the_history_begins_at_the_same_turn_for_several_turns():
     assert len(moves) >= 2
     assert starts == sorted(starts)
     assert min(later - earlier for earlier, later in pairwise(moves)) >= 4
+
+
+git_turns = st.lists(
+    st.tuples(st.sampled_from(["next", "go on, please", "what does git say?"]), st.integers(0, 600), st.integers(1, 90)),
+    min_size=30, max_size=50,
+)
+settled = st.lists(st.integers(1, 120), min_size=30, max_size=50)
+STEADY = {"steps": [], "attached": False, "compact": False, "finalize": False}
+SMALL_WINDOWS = [(EXACT_COUNTER, 0), (BYTES_COUNTER, 1)]
+
+
+def told(script, counter=EXACT_COUNTER, model=0, **same):
+    """(start, first request, last request) of each Turn. After each one a restart finds no Turn back that had left."""
+    talk, found = Talk(counter), []
+    for step in script:
+        _, plan, requests = talk.turn(**STEADY, model=model, **same, **step)
+        found.append((plan.start, requests[0], requests[-1]))
+        again = compile_plan(inputs(MODELS[model], "next", history=stored(talk.history)), counter)
+        assert again.start >= plan.start
+    return found
+
+
+def stored(history):
+    """As it is read after a restart."""
+    return tuple(CompletedTurnContext.model_validate_json(bundle.model_dump_json()) for bundle in history)
+
+
+def moves_of(found) -> list[int]:
+    for (start, _, before), (after, request, _) in pairwise(found):
+        assert after >= start
+        if after == start:
+            assert begins_with(request, before)
+    return [index for index, ((start, *_), (after, *_)) in enumerate(pairwise(found), 1) if after != start]
+
+
+@settings(max_examples=20, deadline=None)
+@given(lengths=settled, lines=st.sampled_from([1, 150, 1200]), known=st.sampled_from(SMALL_WINDOWS))
+def test_an_unchanged_git_status_hardly_moves_the_beginning_of_the_history(lengths, lines, known):
+    moves = moves_of(told([{"answer": "word " * words} for words in lengths], *known, text="next", git=" M file.txt\n" * lines))
+    assert len(moves) <= len(lengths) // 4
+
+
+@settings(max_examples=20, deadline=None)
+@given(script=git_turns, known=st.sampled_from(SMALL_WINDOWS))
+def test_a_changing_git_status_does_not_move_the_beginning_of_the_history_on_every_turn(script, known):
+    steps = [{"text": text, "git": " M file.txt\n" * lines, "answer": "word " * words} for text, lines, words in script]
+    assert len(moves_of(told(steps, *known))) <= len(script) // 3
+
+
+def test_an_unchanged_large_git_status_leaves_past_turns_whole():
+    found = told([{"answer": "word " * 120}] * 60, text="next", git=" M a name.txt\n" * 400)
+    moves = moves_of(found)
+    assert len(moves) >= 2
+    assert min(later - earlier for earlier, later in pairwise(moves)) >= 3
 
 
 def test_compaction_frees_down_to_about_half_of_the_budget():

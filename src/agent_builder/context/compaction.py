@@ -32,9 +32,32 @@ class Room:
         return self.fixed + (self.note if start else 0) + held + more
 
 
-def history_start(sizes: Sequence[TurnSize], message: int, room: Room, *, floor: int = 0, compact: bool = False) -> int:
-    """How many of the oldest Turns leave before a Turn whose message has `message` tokens. `floor`: how many left at the
-    operator's word before; `compact`: the operator asks for it now."""
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The past Turns as the next one finds them: the `start` oldest have left, the others take `held` tokens."""
+
+    sizes: Sequence[TurnSize]
+    room: Room
+    start: int
+    held: int
+
+    def start_for(self, message: int, *, compact: bool = False) -> int:
+        """How many have left once a message of so many tokens stands behind them. `compact`: the operator asks for it."""
+        start, held, end = self.start, self.held, len(self.sizes)
+        if self.room.used(start, held, message) > self.room.first:
+            start, held = _leave(self.sizes, start, end, held, message, self.room, self.room.target)
+        if compact:
+            target = min(self.room.target // 2, self.room.fixed + self.room.note + message + held // 2)
+            start, held = _leave(self.sizes, start, end, held, message, self.room, target)
+        return start
+
+    def admits(self, start: int, message: int) -> bool:
+        """Whether the message and the Turns from `start` on fit into a Turn's first request."""
+        return self.room.used(start, sum(size.whole for size in self.sizes[start:]), message) <= self.room.first
+
+
+def past_turns(sizes: Sequence[TurnSize], room: Room, *, floor: int = 0) -> Past:
+    """`floor`: how many left at the operator's word before."""
     start, held = floor, 0
     for index in range(floor, len(sizes)):
         size = sizes[index]
@@ -43,12 +66,7 @@ def history_start(sizes: Sequence[TurnSize], message: int, room: Room, *, floor:
         held += size.whole
         if room.used(start, held) > room.later:
             start, held = _leave(sizes, start, index + 1, held, 0, room, room.target)
-    if room.used(start, held, message) > room.first:
-        start, held = _leave(sizes, start, len(sizes), held, message, room, room.target)
-    if compact:
-        target = min(room.target // 2, room.fixed + room.note + message + held // 2)
-        start, held = _leave(sizes, start, len(sizes), held, message, room, target)
-    return start
+    return Past(sizes, room, start, held)
 
 
 def _leave(

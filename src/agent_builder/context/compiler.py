@@ -1,27 +1,24 @@
 """compile_plan and render_call: the one way from what is known to a request that fits its window.
 
 Nothing over the input budget is ever rendered: after every step the whole request is counted again. What may leave, in
-this order: whole past Turns from the oldest end, the notes on them, the git status. Then ModelContextLimit.
+this order: whole past Turns from the oldest end, the notes on them. Then ModelContextLimit.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent_builder.context.compaction import history_start
 from agent_builder.context.costs import Rendered, priced, total
 from agent_builder.context.inputs import PlanInputs, continuation_headroom
 from agent_builder.context.instructions import FINALIZATION_MARKER
 from agent_builder.context.notes import NO_NOTES, Notes, notes_of
+from agent_builder.context.opening import opening, user_part
 from agent_builder.context.parts import (
     FixedParts,
     fixed_parts,
-    history_room,
     note_room,
     rendered_turn,
     section,
     turn_section,
-    turn_sizes,
-    weight,
 )
 from agent_builder.context.plan import AdmissionUpperBound, ContextPlan, HistoryCounts, RenderedTurn, Section
 from agent_builder.context.render import (
@@ -29,9 +26,7 @@ from agent_builder.context.render import (
     attachment_block,
     exchange_messages,
     git_block,
-    last_git_block,
     preface_of,
-    user_message,
 )
 from agent_builder.context.toolset import id_from
 from agent_builder.protocol.digest import digest_of
@@ -47,10 +42,9 @@ def compile_plan(inputs: PlanInputs, counter: TokenCounter) -> ContextPlan:
     draft = _draft(inputs, fixed, headroom, counter)
     limit = inputs.model.input_budget - headroom
     while (needed := total(draft.parts, counter).upper) > limit:
-        smaller = _without_notes_or_git(draft, counter)
-        if smaller is None:
+        if not draft.notes.messages:
             raise _too_large(needed, limit)
-        draft = smaller
+        draft = replace(draft, notes=NO_NOTES)
     return _sealed(draft, headroom, counter)
 
 
@@ -105,47 +99,14 @@ class _Draft:
 
 
 def _draft(inputs: PlanInputs, fixed: FixedParts, headroom: int, counter: TokenCounter) -> _Draft:
-    start = planned_start(inputs, fixed, headroom, counter)
-    history = inputs.history[start:]
-    git = inputs.git_status if _shows_git(inputs, start) else None
+    decided = opening(inputs, fixed, headroom, counter)
+    start, git = decided.start, decided.git
     return _Draft(
         inputs=inputs, fixed=fixed, start=start,
         notes=notes_of(inputs.history[:start], inputs.summary, note_room(inputs.model.input_budget), counter) if start else NO_NOTES,
-        turns=tuple(rendered_turn(bundle, counter) for bundle in history),
-        git=git, user=_user(inputs, git, counter),
+        turns=tuple(rendered_turn(bundle, counter) for bundle in inputs.history[start:]),
+        git=git, user=user_part(inputs, git, counter),
     )
-
-
-def planned_start(inputs: PlanInputs, fixed: FixedParts, headroom: int, counter: TokenCounter) -> int:
-    """How many of the oldest Turns leave."""
-    inflation = inputs.calibration.inflation()
-    message = weight(_user(inputs, inputs.git_status, counter).cost, counter, inflation)
-    room = history_room(inputs, fixed, headroom, counter)
-    floor = min(inputs.compacted, len(inputs.history))
-    return history_start(turn_sizes(inputs.history, counter, inflation), message, room, floor=floor, compact=inputs.compact)
-
-
-def _shows_git(inputs: PlanInputs, start: int) -> bool:
-    """Only a status that the model has not before it already, or that the operator speaks of."""
-    if inputs.git_status is None:
-        return False
-    shown = last_git_block(inputs.history[start:])
-    if shown is None:
-        return bool(inputs.git_status)
-    return "git" in inputs.user_text.lower() or git_block(inputs.git_status) not in shown
-
-
-def _user(inputs: PlanInputs, git: str | None, counter: TokenCounter) -> Rendered:
-    preface = preface_of(inputs.attachments, git, tools=bool(inputs.toolset.specs))
-    return priced(user_message(inputs.user_text, preface), counter)
-
-
-def _without_notes_or_git(draft: _Draft, counter: TokenCounter) -> _Draft | None:
-    if draft.notes.messages:
-        return replace(draft, notes=NO_NOTES)
-    if draft.git is not None:
-        return replace(draft, git=None, user=_user(draft.inputs, None, counter))
-    return None
 
 
 def _too_large(needed: int, limit: int) -> ModelContextLimit:

@@ -100,8 +100,9 @@ def _turn_costs(bundle: CompletedTurnContext, counter: TokenCounter) -> tuple[Co
     return costs[0], whole
 
 
-def weight(cost: Cost, counter: TokenCounter, inflation: float) -> int:
-    return math.ceil(cost.upper(counter) * inflation)
+def weight(cost: Cost, counter: TokenCounter, inflation: float, *, more: int = 0) -> int:
+    """Of this cost, and `more` tokens beside it."""
+    return math.ceil((cost.upper(counter) + more) * inflation)
 
 
 def bundle_digest(bundle: CompletedTurnContext) -> str:

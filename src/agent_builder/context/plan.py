@@ -47,22 +47,26 @@ class NextTurnProjection:
     fixed_context_tokens        what is occupied before the message
     operational_context_tokens  the window
     input_budget                the window without the room for the answer
+    used_tokens, usable_tokens  what is occupied and what can be, both counted by `counted_by` and told as the model counts
+    left_percent                what of usable_tokens is not used
     safe_user_tokens            a message up to this is admitted in any case, if need be without earlier Turns
     safe_user_bytes             the same in UTF-8 bytes, for any text whatever
-    compact_before_user_tokens  a message above this makes earlier Turns shorter
+    compact_before_user_tokens  a message above this makes earlier Turns leave
     error_tokens                how far fixed_context_tokens may be off
-    left_percent                of the input budget, by whichever of estimate and upper bound is nearer to it
+    counted_by                  whichever of estimate and upper bound is nearer to the input budget
     tools                       whether the next message may use tools
     """
 
     fixed_context_tokens: int
     operational_context_tokens: int
     input_budget: int
+    used_tokens: int
+    usable_tokens: int
+    left_percent: int
     safe_user_tokens: int
     safe_user_bytes: int
     compact_before_user_tokens: int
     error_tokens: int
-    left_percent: int
     counted_by: Literal["soft_estimate", "upper_bound"]
     estimator: str
     samples: int

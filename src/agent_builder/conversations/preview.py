@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import asdict
 from typing import Literal
 
-from agent_builder.context.compiler import compile_plan
 from agent_builder.context.plan import NextTurnProjection
 from agent_builder.context.projection import Evidence, Reason, hindrance, project_next_turn
 from agent_builder.context.toolset import EffectiveToolSet
@@ -26,11 +25,13 @@ class Projection(Record):
     fixed_context_tokens: int
     operational_context_tokens: int
     input_budget: int
+    used_tokens: int
+    usable_tokens: int
+    left_percent: int
     safe_user_tokens: int
     safe_user_bytes: int
     compact_before_user_tokens: int
     error_tokens: int
-    left_percent: int
     counted_by: Literal["soft_estimate", "upper_bound"]
     estimator: str
     samples: int
@@ -85,8 +86,7 @@ class Preview:
 
     async def _projection(self, view: View, model: QualifiedModel, counter: TokenCounter, toolset: EffectiveToolSet) -> Projection:
         inputs = await self._planning.inputs(view, model, toolset, "")
-        plan = await asyncio.to_thread(compile_plan, inputs, counter)
-        return _shown(project_next_turn(plan, view.calibration, counter))
+        return _shown(await asyncio.to_thread(project_next_turn, inputs, counter))
 
     async def _chat_only(
         self, conversation_id: str, model: QualifiedModel, counter: TokenCounter, tools: EffectiveToolSet, truncated: bool

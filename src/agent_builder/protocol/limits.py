@@ -98,6 +98,7 @@ BYTES_TEMPLATE_RESERVE = 256  # tokens: chat template, both estimators
 MESSAGE_TEMPLATE_TOKENS = 16  # tokens: chat template per message until learnt
 INSTRUCTION_FILE_BYTES = 32 * 1024  # bytes: workspace/agent-builder.md
 GIT_STATUS_BYTES = 16 * 1024  # bytes: tracked status in a plan
+GIT_STATUS_SHARE = 16  # divisor: of the input budget, the most that a git status may take
 GIT_STATUS_S = 2  # seconds: the git helper
 CALIBRATION_SAMPLES = 16  # observations: newest ones used
 CALIBRATION_MIN_SAMPLES = 3  # observations: before a fallback estimate counts as calibrated

@@ -1,13 +1,14 @@
 /**
  * The meter's sentence from `context-preview`. Primary is the projection with tools; without it the chat-only
- * baseline, named as such. Old usage is never taken for occupancy.
+ * baseline, named as such. Old usage is never taken for occupancy. What is used, what can be used and what is left are
+ * counted alike by the server; none of them may be set beside the window, which is counted otherwise.
  */
 
 /**
- * @typedef {{fixed_context_tokens: number, operational_context_tokens: number, safe_user_tokens: number,
- *   safe_user_bytes: number, compact_before_user_tokens: number, error_tokens: number, left_percent?: number}} Projection
+ * @typedef {{used_tokens: number, usable_tokens: number, left_percent: number, operational_context_tokens: number,
+ *   safe_user_tokens: number, safe_user_bytes: number, compact_before_user_tokens: number, error_tokens: number}} Projection
  * @typedef {{kind: "unknown"} | {kind: "reason", state: string, reason: string} |
- *   {kind: "measure", chatOnly: boolean, used: number, window: number, leftPercent: number, safeTokens: number,
+ *   {kind: "measure", chatOnly: boolean, used: number, usable: number, leftPercent: number, window: number, safeTokens: number,
  *    safeBytes: number, beforeCompaction: number, error: number}} Meter
  */
 
@@ -22,17 +23,16 @@ export function meterOf(preview) {
 }
 
 function measure(projection, chatOnly) {
-  const window = Math.max(1, projection.operational_context_tokens);
-  const used = Math.max(0, projection.fixed_context_tokens);
   return {
     kind: "measure",
     chatOnly,
-    used,
-    window,
-    leftPercent: projection.left_percent ?? Math.max(0, Math.min(100, Math.round((100 * (window - used)) / window))),
-    safeTokens: Math.max(0, projection.safe_user_tokens),
-    safeBytes: Math.max(0, projection.safe_user_bytes),
-    beforeCompaction: Math.max(0, projection.compact_before_user_tokens),
+    used: projection.used_tokens,
+    usable: projection.usable_tokens,
+    leftPercent: projection.left_percent,
+    window: projection.operational_context_tokens,
+    safeTokens: projection.safe_user_tokens,
+    safeBytes: projection.safe_user_bytes,
+    beforeCompaction: projection.compact_before_user_tokens,
     error: projection.error_tokens,
   };
 }

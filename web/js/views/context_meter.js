@@ -11,7 +11,9 @@ export function contextMeter(app) {
   const bar = h("span", { class: "meter-bar", aria: { hidden: "true" } }, fill);
   const used = h("span", { class: "meter-used" });
   const left = h("span", { class: "meter-left" });
-  const element = h("button", { type: "button", class: "meter", aria: { haspopup: "dialog", expanded: "false" } }, bar, used, left);
+  const second = h("span", { class: "meter-second" });
+  const lines = h("span", { class: "meter-lines" }, h("span", { class: "meter-first" }, used, left), second);
+  const element = h("button", { type: "button", class: "meter", aria: { haspopup: "dialog", expanded: "false" } }, bar, lines);
   let meter = { kind: "unknown" };
   let popover = null;
 
@@ -21,12 +23,13 @@ export function contextMeter(app) {
       meter = meterOf(preview);
       element.hidden = !conversationId || meter.kind === "unknown";
       bar.hidden = meter.kind !== "measure";
-      used.hidden = meter.kind !== "measure";
+      used.hidden = second.hidden = meter.kind !== "measure";
       if (meter.kind === "measure") {
         fill.style.width = `${100 - meter.leftPercent}%`;
         toggle(fill, "low", meter.leftPercent < 15);
-        setText(used, t(meter.chatOnly ? "meter.used_chat" : "meter.used", { used: words.compact(meter.used), window: words.compact(meter.window) }));
+        setText(used, t(meter.chatOnly ? "meter.used_chat" : "meter.used", { used: words.compact(meter.used), usable: words.compact(meter.usable) }));
         setText(left, t("meter.left", { percent: meter.leftPercent }));
+        setText(second, t("meter.second", { safe: words.compact(meter.safeTokens), compaction: words.compact(meter.beforeCompaction) }));
       } else if (meter.kind === "reason") setText(left, words.tOr(`meter.short_${meter.reason}`, "meter.unavailable"));
     },
   );
@@ -66,11 +69,12 @@ function panelParts({ words }, meter, usage) {
     parts.push(h("p", null, tOr(`meter.reason_${meter.reason}`, "meter.reason_other")), h("p", { class: "muted" }, t("meter.sends_anyway")));
   } else if (meter.kind === "measure") {
     parts.push(
-      h("p", null, t("meter.sentence", { used: meter.used, window: meter.window, percent: meter.leftPercent })),
+      h("p", null, t("meter.sentence", { used: meter.used, usable: meter.usable, percent: meter.leftPercent })),
       meter.chatOnly ? h("p", { class: "muted" }, t("meter.chat_only")) : null,
       facts([
         [t("meter.safe"), t("meter.safe_value", { tokens: meter.safeTokens, size: bytes(meter.safeBytes) })],
         [t("meter.before_compaction"), t("meter.tokens", { n: meter.beforeCompaction })],
+        [t("meter.window"), t("meter.window_value", { n: meter.window })],
         [t("meter.error"), meter.error ? t("meter.error_value", { tokens: meter.error }) : t("meter.exact")],
       ]),
     );

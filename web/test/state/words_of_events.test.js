@@ -8,13 +8,12 @@ import { stepped, timelineRows, visibleRows } from "../../js/state/timeline.js";
 import { effectsOf, targetOf } from "../../js/state/tool_words.js";
 import { completed, delta, event, USAGE } from "../events.js";
 
-const projection = { fixed_context_tokens: 5000, operational_context_tokens: 20000, safe_user_tokens: 9000, safe_user_bytes: 30000, compact_before_user_tokens: 4000, error_tokens: 12 };
+const projection = { used_tokens: 5000, usable_tokens: 18000, left_percent: 72, fixed_context_tokens: 4800, operational_context_tokens: 20000, input_budget: 18000, safe_user_tokens: 9000, safe_user_bytes: 30000, compact_before_user_tokens: 4000, error_tokens: 12 };
 
-test("the meter says used, window and what is left", () => {
+test("the meter says what is used, what can be used and what is left, which are counted alike, and never an estimate beside a bound", () => {
   assert.deepEqual(meterOf({ state: "available", projection }), {
-    kind: "measure", chatOnly: false, used: 5000, window: 20000, leftPercent: 75, safeTokens: 9000, safeBytes: 30000, beforeCompaction: 4000, error: 12,
+    kind: "measure", chatOnly: false, used: 5000, usable: 18000, leftPercent: 72, window: 20000, safeTokens: 9000, safeBytes: 30000, beforeCompaction: 4000, error: 12,
   });
-  assert.equal(meterOf({ state: "available", projection: { ...projection, left_percent: 70 } }).leftPercent, 70);
 });
 
 test("without the projection with tools the chat-only baseline stands in, under its name", () => {
@@ -24,10 +23,6 @@ test("without the projection with tools the chat-only baseline stands in, under 
 test("an unavailable meter gives its reason and never a guess", () => {
   assert.deepEqual(meterOf({ state: "stale", reason: "active_run" }), { kind: "reason", state: "stale", reason: "active_run" });
   assert.deepEqual(meterOf(undefined), { kind: "unknown" });
-});
-
-test("a full window has nothing left, not less", () => {
-  assert.equal(meterOf({ state: "available", projection: { ...projection, fixed_context_tokens: 30000 } }).leftPercent, 0);
 });
 
 test("a message is measured at its bounds", () => {
