@@ -93,7 +93,7 @@ async def _build(settings: Settings, clock: Clock, stack: AsyncExitStack) -> App
     if catalog.notice:
         log.warning("%s", catalog.notice)
     await _qualify_sandbox(checkout.qualification)
-    models = Models(catalog, clock, checkout.cache)
+    models = Models(catalog, clock, checkout.cache, window_fault)
     stack.push_async_callback(models.close)
     await models.qualify_default()
 

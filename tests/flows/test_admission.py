@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from agent_builder.protocol.limits import UNHEALTHY_PROBE_S
 from tests.support.fake_ollama import FakeOllama, Gate, gated, last, text
 from tests.support.gateway import Gateway, catalog
 
@@ -17,6 +18,33 @@ async def test_a_window_too_small_for_an_ordinary_message_takes_the_model_out_of
             run = await gateway.run(await gateway.new_conversation(), "hello")
             assert (run.terminal["type"], run.terminal["payload"]["code"]) == ("run.failed", "model_unavailable")
             assert fake.chats == []
+
+
+async def test_another_entry_with_a_window_too_small_is_listed_as_such_without_being_asked_for(tmp_path: Path) -> None:
+    with FakeOllama() as fake:
+        fake.add_model("narrow:1b", window=4096)
+        entry = f'\n[[models]]\nmodel_id = "narrow"\nlabel = "Narrow"\nendpoint = "{fake.url}"\nprovider_model = "narrow:1b"\n'
+        async with Gateway(tmp_path, fake.port, catalog_text=catalog(fake.port) + entry) as gateway:
+            default, narrow = (await gateway.ok("GET", "/api/models"))["items"]
+            assert (default["available"], narrow["available"], narrow["reason_code"]) == (True, False, "window_too_small")
+
+
+async def test_a_model_that_comes_later_can_be_chosen_from_the_list(tmp_path: Path) -> None:
+    with FakeOllama() as fake:
+        entry = f'\n[[models]]\nmodel_id = "late"\nlabel = "Late"\nendpoint = "{fake.url}"\nprovider_model = "late:1b"\n'
+        async with Gateway(tmp_path, fake.port, catalog_text=catalog(fake.port) + entry) as gateway:
+            assert not (await gateway.ok("GET", "/api/models"))["items"][1]["available"]
+            fake.add_model("late:1b")
+            await gateway.advance(UNHEALTHY_PROBE_S)
+            assert (await gateway.ok("GET", "/api/models"))["items"][1]["available"]
+
+
+async def test_a_window_in_which_only_the_load_fits_stays_out_of_use_after_it(tmp_path: Path) -> None:
+    with FakeOllama(window=6144) as fake:
+        async with Gateway(tmp_path, fake.port) as gateway:
+            (model,) = (await gateway.ok("GET", "/api/models"))["items"]
+            assert len(fake.warm_ups) == 1
+            assert (model["available"], model["reason_code"]) == (False, "window_too_small")
 
 
 async def test_instructions_over_a_quarter_of_the_budget_refuse_the_run_and_name_the_file(tmp_path: Path) -> None:

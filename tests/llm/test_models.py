@@ -20,7 +20,9 @@ from agent_builder.protocol.errors import (
     ModelUnavailable,
     RunError,
 )
-from agent_builder.protocol.limits import LOAD_S, METADATA_S, UNHEALTHY_PROBE_S
+from agent_builder.protocol.limits import LOAD_S, LOOK_AGAIN_S, METADATA_S, UNHEALTHY_PROBE_S
+from agent_builder.protocol.model_profile import QualifiedModel
+from agent_builder.protocol.request import TokenCounter
 from tests.llm.bench import READ, Bench, bench, profile, rendered
 from tests.support.clock import MovableClock
 from tests.support.fake_ollama import FakeOllama, Gate, dropped, frames, gated, hang, last, status, text
@@ -184,6 +186,63 @@ async def test_an_entry_is_probed_once_and_again_when_it_was_unhealthy_for_a_min
             before = probes()
             await asking.model()
             assert probes() == before
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_an_entry_that_was_not_there_is_looked_for_again_once_a_minute(enabled: bool) -> None:
+    with FakeOllama() as fake:
+        clock = MovableClock()
+        late = replace(profile(fake), model_id="late", provider_model="late:1b", enabled=enabled)
+        models = Models(Catalog("test", (profile(fake), late)), clock, Path("/nonexistent"))
+        await models.qualify_others()
+        fake.add_model("late:1b")
+
+        async def seen_after(seconds: float) -> bool:
+            clock.advance(seconds)
+            await models.look_again()
+            return models.public()[1].available
+
+        assert not await seen_after(UNHEALTHY_PROBE_S - 1)
+        assert await seen_after(1) is enabled
+        await models.close()
+
+
+async def test_looking_again_waits_only_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeOllama() as fake:
+        clock, gate = MovableClock(), Gate()
+        models = Models(Catalog("test", (profile(fake, provider_model="late:1b"),)), clock, Path("/nonexistent"))
+        await models.qualify_others()
+        clock.advance(UNHEALTHY_PROBE_S)
+
+        async def silent(answer: Any, *_: Any) -> None:
+            fake._note(fake.questions, ("POST", "asked again"))
+            await answer.unless_gone(gate.wait())
+
+        monkeypatch.setattr(fake, "_show", silent)
+        looking = asyncio.ensure_future(models.look_again())
+        await fake.questioned("asked again")
+        clock.advance(LOOK_AGAIN_S)
+        await looking
+        assert not models.public()[0].available
+        await models.close()
+
+
+@pytest.mark.parametrize(("vocabulary", "available"), [(None, False), (VOCABULARY, True)])
+async def test_an_entry_without_room_for_an_ordinary_message_is_disabled_when_it_is_qualified(
+    vocabulary: Any, available: bool, tmp_path: Path
+) -> None:
+    def window_fault(model: QualifiedModel, counter: TokenCounter) -> str | None:
+        return None if counter.exact else f"no room in {model.window} tokens"
+
+    with FakeOllama() as fake:
+        fake.add_model("other:1b", window=2048, vocabulary=vocabulary)
+        other = replace(profile(fake), model_id="other", provider_model="other:1b")
+        models = Models(Catalog("test", (profile(fake), other)), MovableClock(), tmp_path, window_fault)
+        await models.qualify_default()
+        await models.qualify_others()
+        reason = None if available else "no room in 2048 tokens"
+        assert [(one.available, one.reason) for one in models.public()] == [(True, None), (available, reason)]
+        await models.close()
 
 
 # loading -----------------------------------------------------------------------------------------------------------

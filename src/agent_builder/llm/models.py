@@ -1,6 +1,7 @@
 """Models: every catalog entry with what was found out about it, and the one loading of the default model."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from agent_builder.llm.streams import StreamLimit
 from agent_builder.llm.tokenizer import EXACT, FALLBACK, NoExactCounts, Tokenizers, byte_counter
 from agent_builder.llm.tripwire import counts_cached_tokens, exact_bound, rough_bound
 from agent_builder.protocol.errors import AgentBuilderError, InvalidRequest, ModelNotFound, ModelUnavailable, RunError
-from agent_builder.protocol.limits import LOAD_S, STREAMS, UNHEALTHY_PROBE_S
+from agent_builder.protocol.limits import LOAD_S, LOOK_AGAIN_S, STREAMS, UNHEALTHY_PROBE_S
 from agent_builder.protocol.model_profile import ModelProfile, QualifiedModel
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import RenderedRequest, TokenCounter
@@ -27,6 +28,8 @@ ModelOff = Literal["switched_off", "window_too_small"]
 
 _SWITCHED_OFF = "This model is switched off in the catalog."
 OnStage = Callable[[str], Awaitable[None]]
+WindowFault = Callable[[QualifiedModel, TokenCounter], str | None]
+"""Why a model's window is too small to be used, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class _Entry:
     found: Qualified | None = None
     fault: AgentBuilderError | None = None  # why the last probe or loading failed
     disabled: str | None = None  # why the entry must not be used although the provider would
+    looked_at: float = 0.0  # monotonic: the last look that no Turn had asked for
     stale: bool = False
     allocated: int | None = None  # window in tokens that the provider gave this model when it was last loaded
     proven: bool = False  # exact counts were compared with what the provider reported
@@ -64,9 +68,10 @@ class _Entry:
 
 
 class Models:
-    """One per process. Raises RunError leaves; `qualify_default` with a sentence for the operator's terminal."""
+    """One per process. Raises RunError leaves; `qualify_default` with a sentence for the operator's terminal. `window_fault`
+    is asked when another entry than the default is qualified."""
 
-    def __init__(self, catalog: Catalog, clock: Clock, cache: Path) -> None:
+    def __init__(self, catalog: Catalog, clock: Clock, cache: Path, window_fault: WindowFault = lambda *_: None) -> None:
         self.client = OllamaClient(clock)
         self.circuits = Circuits(clock)
         self.prefill = Prefill(clock)
@@ -77,6 +82,7 @@ class Models:
         self._clock = clock
         self._entries = {profile.model_id: _Entry(profile) for profile in catalog.models}
         self._tokenizers = Tokenizers(cache)
+        self._window_fault = window_fault
 
     def profile(self, model_id: str | None) -> ModelProfile:
         """None: the default. Raises InvalidRequest for an id that the catalog does not have."""
@@ -99,6 +105,15 @@ class Models:
         """Probes every other enabled entry; what fails is listed with its reason."""
         others = [entry for entry in self._entries.values() if entry.profile.enabled and entry.found is None]
         await asyncio.gather(*(self._try(entry) for entry in others))
+
+    async def look_again(self) -> None:
+        """Probes anew what was not there when it was last looked for, each entry at most once a minute. Waits a moment for
+        what comes of it."""
+        since = self._clock.monotonic() - UNHEALTHY_PROBE_S
+        missing = [entry for entry in self._entries.values() if entry.fault is not None and not entry.disabled and entry.looked_at <= since]
+        with contextlib.suppress(TimeoutError):
+            async with self._clock.timeout(LOOK_AGAIN_S):
+                await asyncio.gather(*(self._try(entry) for entry in missing))
 
     async def qualified(self, model_id: str | None) -> QualifiedModel:
         """None: the default. Probes an entry that was not probed yet, changed, or has been unhealthy for a minute."""
@@ -237,10 +252,21 @@ class Models:
     # probing ---------------------------------------------------------------------------------------------------
 
     async def _try(self, entry: _Entry) -> None:
+        entry.looked_at = self._clock.monotonic()
         try:
             await self._probe(entry)
+            await self._check_window(entry)
         except RunError as error:
             entry.fault = error
+
+    async def _check_window(self, entry: _Entry) -> None:
+        """Byte counts come first: they bound the exact ones, and need no vocabulary."""
+        assert entry.found is not None
+        model = entry.found.model
+        fault = await asyncio.to_thread(self._window_fault, model, byte_counter())
+        if fault is not None and model.estimator == EXACT:
+            fault = await asyncio.to_thread(self._window_fault, model, await self.counter(model))
+        self.disable(model.model_id, fault)
 
     async def _probe(self, entry: _Entry) -> None:
         async with entry.lock:

@@ -8,6 +8,7 @@ from agent_builder.gateway.views import model_answer
 
 
 async def list_models(call: Call) -> ASGIApp:
+    await call.services.models.look_again()
     return reply(ModelsAnswer(items=[model_answer(model) for model in call.services.models.public()]))
 
 
