@@ -134,11 +134,11 @@ async def test_a_transparent_retry_may_succeed_and_both_attempts_are_told() -> N
             assert [payload.attempt for payload in asking.told if isinstance(payload, TransportAttemptStarted)] == [1, 2]
 
 
-async def test_calls_of_no_run_tell_no_durable_event() -> None:
+async def test_a_summary_shows_what_it_is_and_tells_no_durable_event() -> None:
     with FakeOllama() as fake:
         async with bench(fake) as asking:
             await asking.ask(kind="summary")
-            assert asking.stages == ["evaluating_prompt", "answering"]
+            assert asking.stages == ["summarising"]
             assert [payload for payload in asking.told if payload.durable] == []
 
 

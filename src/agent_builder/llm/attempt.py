@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from agent_builder.llm.assembly import AnswerAssembly, Assembled, AssemblyRules
 from agent_builder.llm.frame_reader import FrameReader
@@ -20,6 +21,7 @@ from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.ports import Clock, Emit
 from agent_builder.protocol.request import RenderedRequest
 
+_WORK: Final = ("evaluating_prompt", "thinking", "answering")
 OnText = Callable[[str], Awaitable[None]]
 
 
@@ -37,8 +39,8 @@ class Outlet:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is asked. `call`: the number under which attempts are told as durable events, None for a call that belongs to
-    no Run."""
+    """What is asked. `call`: the number under which attempts are told as durable events, None for a summary, which is no
+    part of its Run's answer."""
 
     model: QualifiedModel
     rendered: RenderedRequest
@@ -209,6 +211,8 @@ class Attempt:
             await self._show("evaluating_prompt", expected)
 
     async def _show(self, stage: Stage, expected_s: float | None = None) -> None:
+        if self._task.call is None and stage in _WORK:
+            stage = "summarising"
         if stage != self._shown:
             self._shown = stage
             await self._outlet.stage(stage, expected_s)

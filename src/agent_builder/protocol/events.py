@@ -10,7 +10,8 @@ from agent_builder.protocol.messages import Record, Usage
 
 Outcome = Literal["ok", "refused", "denied", "failed", "outcome_unknown"]
 Stage = Literal[
-    "preparing", "loading_model", "evaluating_prompt", "cancelled_prompt", "model_queue", "thinking", "answering", "tool", "approval"
+    "preparing", "loading_model", "evaluating_prompt", "cancelled_prompt", "model_queue", "summarising", "thinking", "answering", "tool",
+    "approval",
 ]
 
 

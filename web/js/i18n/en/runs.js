@@ -179,6 +179,7 @@ export const runs = {
 
   "timeline.answer": "answer · {chars} chars",
   "timeline.attempt": "attempt {attempt}",
+  "stage.summarising": "Summarising earlier messages",
   "timeline.attempt_answered": "attempt {attempt} · {ms} ms",
   "timeline.attempt_finished": "attempt {attempt} · {outcome} · {ms} ms",
   "timeline.control.snapshot": "state from the Turn",

@@ -179,6 +179,7 @@ export const runs = {
 
   "timeline.answer": "回答 · {chars} 字符",
   "timeline.attempt": "尝试 {attempt}",
+  "stage.summarising": "正在总结较早的对话",
   "timeline.attempt_answered": "尝试 {attempt} · {ms} 毫秒",
   "timeline.attempt_finished": "尝试 {attempt} · {outcome} · {ms} 毫秒",
   "timeline.control.snapshot": "状态取自该轮",
