@@ -100,6 +100,41 @@ def test_an_attribute_that_would_be_lost_refuses_the_change(workspace: Path) -> 
     assert (workspace / "d/a.txt").read_bytes() == b"old\n"
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o600])
+def test_a_directory_that_gives_new_files_an_access_list_lets_nobody_into_a_replaced_one(workspace: Path, mode: int) -> None:
+    (workspace / "d/a.txt").chmod(mode)
+    give_access_list(workspace / "d", "default")
+    replace_file(workspace, version(workspace), b"new\n")
+    target = workspace / "d/a.txt"
+    assert (target.read_bytes(), stat.S_IMODE(target.stat().st_mode)) == (b"new\n", mode)
+    assert "system.posix_acl_access" not in os.listxattr(target)
+    check_replaceable(workspace, version(workspace))
+
+
+def test_a_new_file_is_private_also_where_a_directory_gives_an_access_list(workspace: Path) -> None:
+    give_access_list(workspace / "d", "default")
+    create_file(workspace, absent_file(workspace, parse_path("d/n.txt")), b"new\n")
+    target = workspace / "d/n.txt"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert "system.posix_acl_access" not in os.listxattr(target)
+
+
+def test_a_file_that_would_get_an_attribute_it_has_not_is_not_replaced(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system that gives new files what cannot be taken off."""
+    real = atomic_replace._fill
+
+    def fill(descriptor: int, data: bytes) -> None:
+        real(descriptor, data)
+        os.setxattr(descriptor, "user.given", b"x")
+
+    monkeypatch.setattr(atomic_replace, "_fill", fill)
+    with pytest.raises(FileRefused) as refused:
+        replace_file(workspace, version(workspace), b"new\n")
+    assert refused.value.reason == "attributes"
+    assert (workspace / "d/a.txt").read_bytes() == b"old\n"
+    assert names(workspace) == ["a.txt"]
+
+
 def test_the_group_is_preserved(workspace: Path) -> None:
     group = 12345 if os.geteuid() == 0 else os.getgroups()[-1]
     os.chown(workspace / "d/a.txt", -1, group)

@@ -1,5 +1,6 @@
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,31 @@ def test_no_descriptor_stays_open(workspace: Path) -> None:
     for path in ("a/b/wide.txt", "a/b/gone", "a/gone/x", "a/b/c.txt/x"):
         refusal(workspace, path)
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(("change", "reason"), [
+    (lambda file: os.truncate(file, FILE_BYTES + 1), "too_large"), (lambda file: os.truncate(file, 1 << 16), "sparse"),
+    (lambda file: file.chmod(0o666), "mode"), (lambda file: os.link(file, file.with_name("b.txt")), "links"),
+])
+def test_a_file_that_is_changed_before_it_is_opened_is_judged_as_it_is_then(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], reason: str
+) -> None:
+    target = put(workspace, "a.txt", b"one\n")
+    real = safe_open._reopen
+
+    def changed(look: int, shown: str) -> int:
+        change(target)
+        return real(look, shown)
+
+    monkeypatch.setattr(safe_open, "_reopen", changed)
+    with pytest.raises(FileRefused) as refused:
+        read_file(workspace, parse_path("a.txt"))
+    assert refused.value.reason == reason
+
+
+def test_a_workspace_that_is_gone_or_a_link_is_refused(tmp_path: Path, workspace: Path) -> None:
+    (tmp_path / "link").symlink_to(workspace)
+    for place in (tmp_path / "gone", tmp_path / "link"):
+        with pytest.raises(FileRefused) as refused:
+            read_file(place, parse_path("a.txt"))
+        assert refused.value.reason == "workspace"

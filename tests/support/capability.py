@@ -34,11 +34,12 @@ def put(workspace: Path, path: str, content: bytes | str, mode: int = 0o600) -> 
     return target
 
 
-def give_access_list(file: Path) -> None:
-    """One more user may read it. Source of the format: linux/posix_acl_xattr.h."""
+def give_access_list(path: Path, kind: str = "access") -> None:
+    """One more user may read it; kind `default`: what will be made in this directory. Source of the format:
+    linux/posix_acl_xattr.h."""
     entries = [(0x01, 6, -1), (0x02, 4, 12345), (0x04, 0, -1), (0x10, 4, -1), (0x20, 0, -1)]
     packed = b"".join(struct.pack("<HHi", *entry) for entry in entries)
-    os.setxattr(file, "system.posix_acl_access", struct.pack("<I", 2) + packed)
+    os.setxattr(path, f"system.posix_acl_{kind}", struct.pack("<I", 2) + packed)
 
 
 @dataclass
@@ -117,6 +118,6 @@ class ToolRun:
 def make_run(tmp_path: Path, worker_env: Path | None = None) -> ToolRun:
     root = tmp_path.resolve()
     workspace, run_root = root / "workspace", root / "runs" / new_id()
-    workspace.mkdir(mode=0o700, exist_ok=True)
+    workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     run_root.mkdir(mode=0o700, parents=True)
     return ToolRun(workspace, run_root, worker_env or root / "worker-env")

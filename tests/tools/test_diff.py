@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_builder.protocol.limits import DIFF_LINE_BYTES
+from agent_builder.protocol.limits import DIFF_LINE_BYTES, DIFF_PAIRS
 from agent_builder.tools.diff import changed_lines, unified_diff
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "long line of text"]), max_size=30)
@@ -25,6 +25,24 @@ def test_a_new_file_and_an_emptied_file() -> None:
 def test_what_the_eye_does_not_see_is_spelled_out() -> None:
     diff = unified_diff("n.md", "x\n", "a\u202eb\u200bc\x1b[31m\td\n")
     assert "+a⟦U+202E⟧b⟦U+200B⟧c⟦U+001B⟧[31m\td\n" in diff
+
+
+def test_a_line_that_differs_from_its_counterpart_invisibly_shows_the_difference() -> None:
+    diff = unified_diff("n.md", "中 文\n❤ 好\n", "中\u3000文\n❤\ufe0f 好\n")
+    assert diff.endswith("-中 文\n-❤ 好\n+中⟦U+3000⟧文\n+❤⟦U+FE0F⟧ 好\n")
+    assert unified_diff("n.md", "\u3000旧的\n", "\u3000新的\n").endswith("-\u3000旧的\n+\u3000新的\n")
+
+
+def test_hidden_characters_of_the_path_are_spelled_too() -> None:
+    assert unified_diff("no\u200btes\u3164.md", "a\n", "b\n").startswith("--- no⟦U+200B⟧tes⟦U+3164⟧.md\n+++ no⟦U+200B⟧tes⟦U+3164⟧.md\n")
+
+
+def test_a_few_lines_that_are_repeated_often_are_one_block() -> None:
+    old, new = "a\nb\n" * 127, "b\na\na\n" * 85
+    assert len(old.splitlines()) * len(new.splitlines()) <= DIFF_PAIRS
+    diff = unified_diff("n.md", old, new)
+    assert diff.count("@@ -") == 1
+    assert changed_lines(old, new) == (255, 254)
 
 
 def test_carriage_returns_are_shown_where_endings_differ() -> None:

@@ -201,7 +201,10 @@ class Lifecycle:
             _log.warning("instructions of Agent %s cannot be restored: %s", agent_id, refusal.reason)
 
     def _prepare_files(self, row: AgentRow) -> None:
-        self._restore(row.agent_id)
+        try:
+            self._restore(row.agent_id)
+        except OSError as error:  # what is there can still be read; a send says it when it needs the file
+            _log.warning("instructions of Agent %s cannot be restored: %s", row.agent_id, error.strerror)
         try:
             self.verify_worker_env(self.checkout.worker_env(row.agent_id, row.generation))
         except SandboxFailed:  # removed, changed or made by an earlier version: the same program writes it anew

@@ -5,7 +5,8 @@ since it was read. So the new text and the old file change places, and the old o
 
 1. The directory is walked to and must be the very one that was approved; the file in it must be the approved version.
 2. The new text goes into a private file of mode 0600 in the same directory, under a reserved name (`new-`). It gets the
-   old file's group, user attributes and, last, its mode; then fsync. Until then its rights are never wider.
+   old file's group, user attributes and, last, its mode; then fsync. Until then its rights are never wider: an access list
+   that a directory gives to new files is taken off first, and a file that would differ in any other attribute is refused.
 3. That file is renamed to `swap-<its inode>-<digest of the old text>-…`. From here on the name alone tells whoever finds
    it after a crash what it is: with that inode it is our new text, not yet exchanged; with that digest it is the old
    text, duly replaced; anything else is somebody's edit and must be put back (see leftovers.py).
@@ -41,6 +42,7 @@ _NOREPLACE, _EXCHANGE = 1, 2  # source: renameat2(2)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PRIVATE = 0o600
 _USER_ATTRIBUTES = "user."
+_ACCESS_LIST = "system.posix_acl_access"
 _LABELS = ("security.selinux", "security.SMACK64", "security.ima", "security.evm")  # set by the system, not by anybody's hand
 
 
@@ -189,7 +191,9 @@ def _write_new(directory: int, data: bytes, attributes: _Attributes) -> tuple[by
     descriptor = os.open(name, _CREATE, _PRIVATE, dir_fd=directory)
     try:
         _fill(descriptor, data)
+        _remove_access_list(descriptor)
         _apply(descriptor, attributes)
+        _check_attributes(descriptor, attributes)
         os.fsync(descriptor)
         return name, os.fstat(descriptor).st_ino
     except BaseException:
@@ -205,12 +209,25 @@ def _fill(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
+def _remove_access_list(descriptor: int) -> None:
+    """A directory's default access list would let others in as soon as the mode is set."""
+    with suppress(OSError):
+        os.removexattr(descriptor, _ACCESS_LIST)
+
+
 def _apply(descriptor: int, attributes: _Attributes) -> None:
     for name, value in attributes.extended.items():
         os.setxattr(descriptor, name, value)
     if attributes.group is not None and os.fstat(descriptor).st_gid != attributes.group:
         os.fchown(descriptor, -1, attributes.group)
     os.fchmod(descriptor, attributes.mode)
+
+
+def _check_attributes(descriptor: int, attributes: _Attributes) -> None:
+    """Raises FileRefused when the file system gave the new file what the old one has not."""
+    added = sorted(set(_listed_attributes(descriptor)) - set(_LABELS) - set(attributes.extended))
+    if added:
+        raise FileRefused("attributes", f"a new file in this directory gets the attribute {added[0]}")
 
 
 def _announce(directory: int, name: bytes, inode: int, digest: str) -> bytes:

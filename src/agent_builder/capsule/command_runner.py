@@ -11,6 +11,7 @@ from typing import Literal
 from agent_builder.protocol.errors import SandboxFailed
 from agent_builder.protocol.limits import HANDSHAKE_BYTES, PIPE_READ_BYTES, QUALIFICATION_S
 from agent_builder.protocol.ports import Clock
+from agent_builder.protocol.to_the_end import to_the_end
 from agent_builder.sandbox.inspection import verify_confined
 from agent_builder.sandbox.launch import READY_LINE, command_command, release_line
 from agent_builder.sandbox.process_identity import ProcessIdentity, identify, send_signal
@@ -81,7 +82,9 @@ async def _spawned(
     try:
         yield process, identity
     finally:
-        await asyncio.shield(_reaped(process, identity))
+        _, cancelled = await to_the_end(_reaped(process, identity))
+        if cancelled:
+            raise asyncio.CancelledError
 
 
 async def _reaped(process: asyncio.subprocess.Process, identity: ProcessIdentity) -> None:

@@ -1,6 +1,8 @@
 """Clears what a crash left of a write in progress. Which file is what stands in its name, see atomic_replace.py."""
 
+import logging
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -10,23 +12,37 @@ from agent_builder.capsule.atomic_replace import NEW, SWAP, exchange_names, publ
 from agent_builder.capsule.displaced import content_digest
 from agent_builder.capsule.paths import FileRefused
 from agent_builder.capsule.safe_open import OpenDirectory, open_directory, open_subdirectory
-from agent_builder.protocol.limits import FILE_BYTES, RESERVED_TEMPS, SEARCH_DEPTH, SEARCH_ENTRIES
+from agent_builder.protocol.limits import FILE_BYTES, LEFTOVER_ENTRIES, RESERVED_TEMPS, SEARCH_DEPTH
 
+_OURS = re.compile(rf"({re.escape(NEW)}|{re.escape(SWAP)}[0-9]+-[0-9a-f]{{64}}-)[0-9a-f]{{16}}")
+"""Exactly the names that atomic_replace.py gives: a file that somebody else called something like it is not touched."""
+_log = logging.getLogger(__name__)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def remove_reserved_temps(workspace: Path) -> int:
     """Removes at most RESERVED_TEMPS left-over files, and puts back what an interrupted exchange displaced unverified.
-    To be called while no Run of this workspace is active. Gives the number of files dealt with."""
+    To be called while no Run of this workspace is active. Gives the number of files dealt with. What cannot be looked at
+    or cleared stays as it is, with a line in the log: it must not keep the operator from the Agent."""
     cleaned = 0
-    budget = [SEARCH_ENTRIES]
-    with open_directory(workspace, ()) as root:
-        for directory, name in _reserved(root, 0, budget):
-            _clean(directory.descriptor, name)
-            cleaned += 1
-            if cleaned == RESERVED_TEMPS:
-                break
+    try:
+        with open_directory(workspace, ()) as root:
+            for directory, name in _reserved(root, 0, [LEFTOVER_ENTRIES]):
+                cleaned += _cleaned(directory, name)
+                if cleaned == RESERVED_TEMPS:
+                    break
+    except (FileRefused, OSError) as fault:
+        _log.warning("left-over files of %s are not looked for: %s", workspace, fault)
     return cleaned
+
+
+def _cleaned(directory: OpenDirectory, name: str) -> bool:
+    try:
+        _clean(directory.descriptor, name)
+    except OSError as error:
+        _log.warning("the left-over file %s stays: %s", "/".join((*directory.parts, name)), error.strerror)
+        return False
+    return True
 
 
 def _reserved(directory: OpenDirectory, depth: int, budget: list[int]) -> Iterator[tuple[OpenDirectory, str]]:
@@ -37,7 +53,7 @@ def _reserved(directory: OpenDirectory, depth: int, budget: list[int]) -> Iterat
         found = _stat(directory.descriptor, name)
         if found is None:
             continue
-        if stat.S_ISREG(found.st_mode) and name.startswith((NEW, SWAP)):
+        if stat.S_ISREG(found.st_mode) and _OURS.fullmatch(name):
             yield directory, name
         elif stat.S_ISDIR(found.st_mode) and name != ".git" and depth < SEARCH_DEPTH:
             yield from _below(directory, name, depth, budget)
@@ -47,17 +63,17 @@ def _below(directory: OpenDirectory, name: str, depth: int, budget: list[int]) -
     try:
         with open_subdirectory(directory, name) as inner:
             yield from _reserved(inner, depth + 1, budget)
-    except (FileRefused, UnicodeEncodeError):
+    except (FileRefused, UnicodeEncodeError, OSError):
         return  # no write of ours can have been there
 
 
 def _clean(directory: int, name: str) -> None:
-    inode, digest = _announced(name)
-    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    if name.startswith(SWAP) and found.st_ino != inode and _digest(directory, name) != digest:
-        _put_back(directory, name, inode)
-    else:
-        os.unlink(name, dir_fd=directory)
+    if name.startswith(SWAP):
+        inode, digest = _announced(name)
+        if os.stat(name, dir_fd=directory, follow_symlinks=False).st_ino != inode and _digest(directory, name) != digest:
+            _put_back(directory, name, inode)
+            return
+    os.unlink(name, dir_fd=directory)
 
 
 def _put_back(directory: int, name: str, inode: int) -> None:
@@ -80,9 +96,9 @@ def _named_by(directory: int, inode: int) -> str | None:
 
 
 def _announced(name: str) -> tuple[int, str]:
-    """Inode and digest in a `swap-` name; a name that only looks like one announces nothing."""
+    """Inode and digest in a `swap-` name."""
     inode, _, rest = name.removeprefix(SWAP).partition("-")
-    return (int(inode) if inode.isdecimal() else -1), rest.partition("-")[0]
+    return int(inode), rest.partition("-")[0]
 
 
 def _digest(directory: int, name: str) -> str:

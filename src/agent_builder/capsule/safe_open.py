@@ -100,8 +100,11 @@ def text_of(path: WorkspacePath, data: bytes) -> str:
 
 @contextmanager
 def open_directory(workspace: Path, parts: tuple[str, ...]) -> Iterator[OpenDirectory]:
-    """Walks from the workspace to one of its directories. Raises FileRefused."""
-    descriptor = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """Walks from the workspace to one of its directories. Raises FileRefused, `workspace` where that itself cannot be opened."""
+    try:
+        descriptor = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise FileRefused("workspace", f"the workspace cannot be opened: {os.strerror(error.errno or 0)}") from error
     try:
         _check_directory(os.fstat(descriptor), ())
         directory = OpenDirectory((), descriptor, (_place(os.fstat(descriptor)),))
@@ -135,8 +138,10 @@ def open_file(parent: OpenDirectory, path: WorkspacePath) -> Iterator[WorkspaceF
     finally:
         os.close(look)
     try:
+        found = os.fstat(descriptor)  # it may have grown since it was looked at
+        check_file(found, path.text)
         _check_whole(descriptor, found.st_size, path.text)
-        yield WorkspaceFile(path, descriptor, parent.chain, os.fstat(descriptor))
+        yield WorkspaceFile(path, descriptor, parent.chain, found)
     finally:
         os.close(descriptor)
 

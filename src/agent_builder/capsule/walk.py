@@ -18,7 +18,7 @@ from agent_builder.capsule.paths import (
     WorkspacePath,
     usable_name,
 )
-from agent_builder.capsule.safe_open import OpenDirectory, check_file, open_directory, open_subdirectory
+from agent_builder.capsule.safe_open import OpenDirectory, Place, check_file, open_directory, open_subdirectory
 from agent_builder.protocol.limits import PATH_BYTES, SEARCH_DEPTH, SEARCH_ENTRIES
 
 _GIT = ".git"
@@ -37,17 +37,20 @@ class Found:
 
 @dataclass(slots=True)
 class Walk:
-    """One walk and what it left out: `skipped` counts by reason, `truncated` names the bounds that ended it early."""
+    """One walk and what it left out: `skipped` counts by reason, `truncated` names the bounds that ended it early. `chain`: the
+    directories down to the one where it began."""
 
     workspace: Path
     expired: Callable[[], bool]
     skipped: Counter[str] = field(default_factory=Counter)
     truncated: set[str] = field(default_factory=set)
     entries: int = 0
+    chain: tuple[Place, ...] = ()
 
     def below(self, start: tuple[str, ...] = ()) -> Iterator[Found]:
         """Everything below a directory. Raises FileRefused when that directory itself cannot be opened."""
         with open_directory(self.workspace, start) as directory:
+            self.chain = directory.chain
             yield from self._directory(directory, 0)
 
     def _directory(self, directory: OpenDirectory, depth: int) -> Iterator[Found]:

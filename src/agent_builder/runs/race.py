@@ -24,20 +24,6 @@ async def guarded(work: Coroutine[Any, Any, T], *watchers: Coroutine[Any, Any, N
         await _end(tasks)
 
 
-async def to_the_end(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
-    """What `work` gave, and whether the waiter was cancelled meanwhile: that does not cut it. If it fails then, it is the
-    cancellation that is raised."""
-    task, cancelled = asyncio.ensure_future(work), False
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            cancelled = True
-    if cancelled and task.exception() is not None:
-        raise asyncio.CancelledError from task.exception()
-    return task.result(), cancelled
-
-
 async def _end(tasks: set[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()

@@ -12,9 +12,9 @@ from agent_builder.protocol.errors import Internal, StorageFull
 from agent_builder.protocol.events import Event, Payload, RunIdentity, RunStage, make_event
 from agent_builder.protocol.limits import DURABLE_BYTES, EPHEMERAL_BETWEEN_DURABLE
 from agent_builder.protocol.ports import Clock
+from agent_builder.protocol.to_the_end import to_the_end
 from agent_builder.runs.live import LiveRecord
 from agent_builder.runs.open_ends import OpenEnds
-from agent_builder.runs.race import to_the_end
 from agent_builder.storage.database import Database
 from agent_builder.storage.journal import append_events
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent_builder.protocol.limits import READ_BYTES, READ_LINES, SHOWN_PATH_CHARS
+from agent_builder.protocol.limits import READ_BYTES, READ_LINES, SHOWN_PATH_BYTES
 
 _CONTINUATION = 0b1100_0000, 0b1000_0000  # mask and value of the bytes inside a code point
 _LINES_BEFORE = 3
@@ -32,7 +32,10 @@ def counted(count: int, word: str) -> str:
 
 
 def shown_path(path: str) -> str:
-    return path if len(path) <= SHOWN_PATH_CHARS else "…" + path[-SHOWN_PATH_CHARS:]
+    """The end of a long path: names tell more than the way to them."""
+    data = path.encode()
+    mark = "…"
+    return path if len(data) <= SHOWN_PATH_BYTES else mark + data[len(mark.encode()) - SHOWN_PATH_BYTES :].decode(errors="ignore")
 
 
 def count_lines(data: bytes) -> int:
@@ -63,7 +66,7 @@ def part_around(data: bytes, wanted: tuple[int, int]) -> Part:
         part = _part(data, _start_of_line(data, first) or 0, first, READ_LINES)
         if part.end >= wanted[1]:
             return part
-    end = _code_point_end(data, min(len(data), wanted[0] + READ_BYTES))
+    end = min(_code_point_end(data, min(len(data), wanted[0] + READ_BYTES)), _end_of_lines(data, wanted[0], READ_LINES))
     return Part(wanted[0], end, line_at(data, wanted[0]), line_at(data, max(wanted[0], end - 1)), False)
 
 
@@ -92,6 +95,12 @@ def _start_of_line(data: bytes, line: int) -> int | None:
 def _end_of_line(data: bytes, place: int) -> int:
     found = data.find(b"\n", place)
     return len(data) if found < 0 else found + 1
+
+
+def _end_of_lines(data: bytes, place: int, count: int) -> int:
+    for _ in range(count):
+        place = _end_of_line(data, place)
+    return place
 
 
 def _code_point_end(data: bytes, place: int) -> int:

@@ -1,15 +1,15 @@
 """A unified diff of two texts, exact and bounded. Pure."""
 
-import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from agent_builder.protocol.limits import DIFF_LINE_BYTES, DIFF_PAIRS
+from agent_builder.protocol.limits import DIFF_EQUAL_PAIRS, DIFF_LINE_BYTES, DIFF_PAIRS
+from agent_builder.tools.visible_text import bare, spelled, visible
 
 _CONTEXT = 3
 _NO_NEWLINE = "\\ No newline at end of file"
-_VISIBLE = "\t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ def unified_diff(path: str, old: str | None, new: str) -> str:
     the line endings are not all alike; only unchanged parts of long lines are left out, with their length."""
     before, after = _lines(old or ""), _lines(new)
     show_returns = not _same_endings(old if old is not None else new, new)
-    head = [f"--- {path}" if old is not None else "--- (no file)", f"+++ {path}"]
+    shown = visible(path)
+    head = [f"--- {shown}" if old is not None else "--- (no file)", f"+++ {shown}"]
     body = [line for group in _groups(before, after) for line in _hunk(group, before, after, show_returns)]
     return "\n".join([*head, *body]) + "\n"
 
@@ -38,14 +39,6 @@ def changed_lines(old: str, new: str) -> tuple[int, int]:
     before, after = _lines(old), _lines(new)
     blocks = [block for group in _groups(before, after) for block in group if block.kind != "equal"]
     return sum(block.d - block.c for block in blocks), sum(block.b - block.a for block in blocks)
-
-
-def visible(line: str) -> str:
-    """Control, format and separator characters could hide or turn around what the operator is asked to approve; they are
-    spelled out. A tab stays."""
-    if line.isascii() and line.isprintable():
-        return line
-    return "".join(_spelled(character) for character in line)
 
 
 def _lines(text: str) -> list[str]:
@@ -76,9 +69,15 @@ def _equal_start(one: list[str], other: list[str]) -> int:
 
 
 def _blocks(before: list[str], after: list[str]) -> list[_Block]:
-    if len(before) * len(after) > DIFF_PAIRS:
+    if len(before) * len(after) > DIFF_PAIRS or _equal_pairs(before, after) > DIFF_EQUAL_PAIRS:
         return [_Block("replace", 0, len(before), 0, len(after))]
     return [_Block(*opcode) for opcode in SequenceMatcher(None, before, after, autojunk=False).get_opcodes()]
+
+
+def _equal_pairs(before: list[str], after: list[str]) -> int:
+    """What the comparison takes time for: a few different lines, repeated often, are many pairs."""
+    counts = Counter(after)
+    return sum(counts[line] for line in before)
 
 
 def _grouped(blocks: list[_Block]) -> list[list[_Block]]:
@@ -104,11 +103,12 @@ def _hunk(group: list[_Block], before: list[str], after: list[str], show_returns
     yield f"@@ -{_span(first.a, last.b)} +{_span(first.c, last.d)} @@"
     for block in group:
         if block.kind == "equal":
-            yield from _shown(" ", [_shorten(line) for line in before[block.a : block.b]], show_returns)
+            yield from _shown(" ", [_shorten(line) for line in before[block.a : block.b]], show_returns, set())
         else:
             old, new = _without_common_ends(before[block.a : block.b], after[block.c : block.d])
-            yield from _shown("-", old, show_returns)
-            yield from _shown("+", new, show_returns)
+            alike = {bare(line) for line in old} & {bare(line) for line in new}
+            yield from _shown("-", old, show_returns, alike)
+            yield from _shown("+", new, show_returns, alike)
 
 
 def _span(start: int, end: int) -> str:
@@ -142,18 +142,15 @@ def _shorten(text: str, *, at_end: bool = True) -> str:
     return text[:kept].removesuffix("\n") + left_out + ending
 
 
-def _shown(mark: str, lines: list[str], show_returns: bool) -> Iterator[str]:
+def _shown(mark: str, lines: list[str], show_returns: bool, alike: set[str]) -> Iterator[str]:
+    """`alike`: lines that differ from a line of the other side in nothing that the eye sees; in them nothing stays hidden."""
     for line in lines:
         plain = line.removesuffix("\n")
         returned = plain.endswith("\r")
-        yield mark + visible(plain.removesuffix("\r")) + ("␍" if returned and show_returns else "")
+        spell = spelled if bare(line) in alike else visible
+        yield mark + spell(plain.removesuffix("\r")) + ("␍" if returned and show_returns else "")
         if not line.endswith("\n"):
             yield _NO_NEWLINE
-
-
-def _spelled(character: str) -> str:
-    hidden = character != _VISIBLE and unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp", "Cs")
-    return f"⟦U+{ord(character):04X}⟧" if hidden else character
 
 
 def _same_endings(old: str, new: str) -> bool:
