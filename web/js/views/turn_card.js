@@ -5,6 +5,7 @@ import { icon } from "../dom/icons.js";
 import { renderMarkdown } from "../dom/markdown.js";
 import { oneLine } from "../dom/plain_text.js";
 import { emptyRun, toolCalls } from "../state/run_events.js";
+import { holdsToolRequest } from "../state/tool_request.js";
 import { effectsOf } from "../state/tool_words.js";
 import { isActive } from "../state/turns.js";
 import { liveAnswer } from "./live_answer.js";
@@ -117,6 +118,7 @@ function failure(app, turn) {
 function foot(app, turn, run, answerElement) {
   const { t, seconds, number } = app.words;
   const facts = effectsOf(toolCalls(run)).map(({ effect, n }) => h("span", null, t(`effect.${effect}`, { n })));
+  if (holdsToolRequest(turn.assistant_text ?? "")) facts.push(h("span", null, t("turn.tool_request_as_text")));
   const ms = Date.parse(turn.finished_at ?? "") - Date.parse(turn.created_at);
   if (turn.state === "completed" && Number.isFinite(ms)) facts.push(h("span", null, seconds(Math.max(0, ms))));
   if (turn.usage && (turn.usage.input || turn.usage.output)) {

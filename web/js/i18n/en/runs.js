@@ -223,6 +223,7 @@ export const runs = {
   "turn.retry": "Retry",
   "turn.retry_note": "puts the message back into the composer",
   "turn.thinking": "Thinking",
+  "turn.tool_request_as_text": "A tool request was written as text and not executed",
   "turn.usage": "{input} + {output} tokens",
   "turn.usage_incomplete": "at least {input} + {output} tokens",
   "turn.usage_title": "Tokens in and out, as the model server counted over the whole Run",

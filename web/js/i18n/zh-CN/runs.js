@@ -223,6 +223,7 @@ export const runs = {
   "turn.retry": "重试",
   "turn.retry_note": "把消息放回输入框",
   "turn.thinking": "思考",
+  "turn.tool_request_as_text": "有一个工具请求写成了文本，未被执行",
   "turn.usage": "{input} + {output} token",
   "turn.usage_incomplete": "至少 {input} + {output} token",
   "turn.usage_title": "按模型服务器对整个运行的计数：输入与输出 token",
