@@ -33,14 +33,31 @@ async def test_the_last_run_comes_back_from_the_journal_and_another_one_on_a_cli
         rows = bench.page.locator(".event")
         await expect(bench.page.locator(".details-subject")).to_have_text("second question")
         await expect(rows.first).to_contain_text("message (projection)")
-        await expect(rows.last).to_contain_text("run.completed")
+        await expect(rows.last).to_contain_text("Run completed")
         await bench.turns.first.get_by_role("button", name="Details of this Run").click()
         await expect(bench.page.locator(".details-subject")).to_have_text("first question")
-        await expect(bench.page.locator(".event", has_text="file/read_text · ok")).to_have_count(1)
+        await expect(bench.page.locator(".event", has_text="file/read_text · done")).to_have_count(1)
         await expect(bench.turns.first).to_have_class("turn located")
         seqs = [int(words.split()[0]) for words in await rows.locator(".event-label").all_inner_texts() if words[0].isdigit()]
         assert seqs == sorted(set(seqs))
         assert bench.faults == []
+
+
+async def test_events_that_could_not_be_read_are_missed_aloud_and_asked_for_again(gateway: Gateway, fake: FakeOllama) -> None:
+    conversation = await _two_runs(gateway, fake)
+    async with Workbench.open(gateway) as bench:
+        page = bench.page
+        await page.route("**/replay?*", lambda route: route.fulfill(status=500, body=""))
+        await _open(bench, conversation)
+        await expect(page.locator("#details")).to_contain_text("The events could not be read")
+        foot = bench.turns.first.locator(".foot")
+        await expect(foot).to_contain_text("What this Run did could not be read")
+        await page.unroute_all()
+        await page.locator("#details").get_by_role("button", name="Try again").click()
+        await expect(page.locator(".event").last).to_contain_text("completed")
+        await expect(page.locator("#details").get_by_role("button", name="Try again")).to_be_hidden()
+        await foot.get_by_role("button", name="Try again").click()
+        await expect(foot).to_contain_text("1 file read")
 
 
 async def test_an_event_has_five_sides_and_none_shows_the_prompt(gateway: Gateway, fake: FakeOllama) -> None:
@@ -81,20 +98,20 @@ async def test_stepping_playing_and_filtering(gateway: Gateway, fake: FakeOllama
         await bench.page.clock.install()
         await _open(bench, conversation)
         page, rows, selected = bench.page, bench.page.locator(".event"), bench.page.locator(".event.selected")
-        await expect(rows.last).to_contain_text("run.completed")
+        await expect(rows.last).to_contain_text("Run completed")
         count = await rows.count()
         await page.get_by_role("button", name="Next event").click()
         await expect(selected).to_contain_text("message (projection)")
         await page.get_by_role("button", name="Next event").click()
-        await expect(selected).to_contain_text("run.started")
+        await expect(selected).to_contain_text("Run started")
         await page.locator(".timeline").focus()
         await page.keyboard.press("End")
-        await expect(selected).to_contain_text("run.completed")
+        await expect(selected).to_contain_text("Run completed")
         await page.keyboard.press("Home")
         await page.get_by_role("button", name="Play", exact=True).click()
         await expect(page.get_by_role("button", name="Pause")).to_be_visible()
         await page.clock.run_for(600 * (count + 1))
-        await expect(selected).to_contain_text("run.completed")
+        await expect(selected).to_contain_text("Run completed")
         await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
         await page.get_by_role("button", name="Filter").click()
         await page.get_by_role("menuitemcheckbox", name="Model calls").click()
@@ -126,7 +143,7 @@ async def test_a_live_run_grows_row_by_row_but_not_with_each_piece_of_text(gatew
         await expect(bench.page.locator(".event", has_text="text ·").first).to_be_visible()
         assert await bench.page.locator(".event", has_text="text ·").count() <= 2
         gate.open()
-        await expect(bench.page.locator(".event").last).to_contain_text("run.completed")
+        await expect(bench.page.locator(".event").last).to_contain_text("Run completed")
         await bench.keep_picture("details-live")
         assert bench.faults == []
 

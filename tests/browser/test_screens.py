@@ -9,7 +9,7 @@ from tests.support.fake_ollama import FakeOllama, call, status, text
 from tests.support.gateway import Gateway
 
 STATES = {
-    "model-unavailable": {"models": [{"available": False, "reason": "model_unavailable"}]},
+    "model-unavailable": {"models": [{"available": False, "reason": "The model server refuses connections.", "reason_code": "model_unavailable"}]},
     "no-model": {"models": []},
     "starting": {"health": {"status": "loading"}},
     "draining": {"health": {"status": "draining"}},
@@ -17,7 +17,7 @@ STATES = {
     "agent-damaged": {"phase": "damaged"},
 }
 SAYS = {
-    "model-unavailable": "The chosen model is not available",
+    "model-unavailable": "The model server cannot be reached",
     "no-model": "No model is set up",
     "starting": "The server is starting",
     "draining": "The server is shutting down",

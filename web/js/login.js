@@ -1,13 +1,27 @@
 /** The sign-in page: one token, one button, and back to where the operator was. */
 import { createApi } from "./api.js";
 import { h, setText } from "./dom/h.js";
-import { remembered } from "./flows/remembering.js";
+import { dots } from "./dom/icons.js";
+import { attachMenu } from "./dom/menu.js";
+import { remember, remembered } from "./flows/remembering.js";
 import { createWords, pickLocale } from "./i18n/index.js";
+import { settingsItems } from "./views/settings_menu.js";
 import { startState } from "./views/start_state.js";
 
 const words = createWords(pickLocale(remembered("locale"), navigator.languages));
 const { t } = words;
 const api = createApi({ fetch: (...args) => fetch(...args), onSignedOut: () => {} });
+
+function speak(locale) {
+  remember("locale", locale);
+  location.reload();
+}
+
+function settings() {
+  const button = h("button", { type: "button", class: "icon-button login-settings", aria: { label: t("settings.label") } }, dots());
+  attachMenu(button, () => settingsItems(words, speak));
+  return button;
+}
 
 function goOn() {
   location.replace(`/${location.hash}`);
@@ -56,7 +70,7 @@ async function start() {
     const { authenticated } = await api.session();
     if (authenticated) return goOn();
     const { element, field } = form();
-    place.replaceChildren(element);
+    place.replaceChildren(element, settings());
     field.focus();
   } catch (error) {
     if (error.name !== "ApiError") throw error;

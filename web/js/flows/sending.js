@@ -85,7 +85,7 @@ export function createSending({ store, api, lists, navigation, follow, focusComp
     dispatch({ type: "draft/sent", key: conversationId });
     if (result.parameter?.model_id) dispatch({ type: "draft/model", key: conversationId, modelId: result.parameter.model_id });
     if (result.parameter?.compact !== undefined) dispatch({ type: "draft/compact", key: conversationId, compact: Boolean(result.parameter.compact) });
-    dispatch({ type: "command/result", key: conversationId, result: { input, output: result.output } });
+    dispatch({ type: "command/result", key: conversationId, result: { input, output: result.output, lines: result.lines } });
   }
 
   function refused(agentId, key, error) {

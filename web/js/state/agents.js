@@ -38,6 +38,11 @@ export function isSettling(agent) {
   return Boolean(agent) && !OPEN_PHASES.has(agent.phase);
 }
 
+/** The shown Agent cannot be worked with any more, as long as it stands like this. */
+export function isClosed(state) {
+  return ["damaged", "deleting"].includes(agentById(state, state.view.agentId)?.phase);
+}
+
 function upsert(items, agent) {
   const known = items.some((item) => item.agent_id === agent.agent_id);
   if (!known) return [...items, agent];

@@ -37,7 +37,9 @@ export const GROUPS = ["run", "stage", "model", "text", "tool", "approval", "con
 
 /**
  * @typedef {{key: string, seq: number|null, type: string, from: number, to: number, arrow: string, group: string,
- *   ephemeral: boolean, label: {key: string, params: object}, envelope: object|null, afterMs: number|null, message: string|null}} Row
+ *   ephemeral: boolean, label: Label, envelope: object|null, afterMs: number|null, message: string|null}} Row
+ * @typedef {{key: string, fallback?: string, params: object, said?: Record<string, [string, string]>}} Label `said`: what is filled in by
+ *   words, as key and fallback
  */
 
 /** @returns {Row[]} first the operator's message, which is a projection of the Turn and no event of the journal */
@@ -97,41 +99,40 @@ function rowOf(envelope, index, start, tools) {
 }
 
 function labelOf({ type, payload, control }, tools) {
-  const label = (key, params = {}) => ({ key: `timeline.${key}`, params });
+  const label = (key, params = {}, said = {}) => ({ key: `timeline.${key}`, params, said });
   switch (type) {
     case "run.stage":
-      return label("stage", { stage: payload.stage });
+      return { key: `stage.${payload.stage}`, fallback: "stage.other", params: {} };
     case "model.request.started":
       return label("request", { round: payload.round, call: payload.call });
     case "model.transport.attempt.started":
       return label("attempt", { attempt: payload.attempt });
     case "model.transport.attempt.finished":
       if (payload.outcome === "first_frame") return label("attempt_answered", { attempt: payload.attempt, ms: payload.ms ?? 0 });
-      return label("attempt_finished", { attempt: payload.attempt, outcome: payload.outcome ?? "", ms: payload.ms ?? 0 });
+      return label(payload.ms === undefined ? "attempt_ended" : "attempt_ended_after", { attempt: payload.attempt, ms: payload.ms });
     case "model.response.finished":
-      return label("response", { tokens: payload.usage?.output ?? 0 });
+      return label("response", { n: payload.usage?.output ?? 0 });
     case "model.recovery.started":
-      return label("recovery", { reason: payload.reason });
+      return label("recovery", {}, { reason: [`recovery.${payload.reason}`, "recovery.other"] });
     case "thinking.block.delta":
-      return label("thinking", { chars: payload.text.length });
+      return label("thinking", { n: payload.text.length });
     case "assistant.block.delta":
-      return label("text", { chars: payload.text.length });
+      return label("text", { n: payload.text.length });
     case "assistant.message":
-      return label("answer", { chars: payload.text.length });
+      return label("answer", { n: payload.text.length });
     case "tool.call.proposed":
       return label("tool_proposed", { tool: payload.tool_id });
     case "tool.call.started":
       return label("tool_started", { tool: payload.tool_id });
     case "tool.call.finished":
-      return label("tool_finished", { tool: payload.tool_id ?? tools[payload.call_id]?.tool_id, outcome: payload.outcome });
+      return label("tool_finished", { tool: payload.tool_id ?? tools[payload.call_id]?.tool_id }, { outcome: [`outcome.${payload.outcome}`, "outcome.failed"] });
     case "permission.resolved":
-      return label("decided", { decision: payload.decision });
-    case "run.failed":
-      return label("failed", { code: payload.code });
+      return { key: `timeline.decided_${payload.decision}`, fallback: "timeline.decided_other", params: {} };
     case "control.gap":
       return label("gap", { from: control.from_seq ?? 0, to: control.to_seq ?? 0 });
     case "run.started":
     case "run.completed":
+    case "run.failed":
     case "run.cancelled":
     case "run.interrupted":
     case "permission.requested":

@@ -11,11 +11,13 @@ export function agentDrawer(app) {
   const { t } = app.words;
   const sign = h("span", { class: "agent-sign", aria: { hidden: "true" } });
   const name = h("bdi", { class: "agent-name" });
+  const elsewhere = h("span", { class: "dot", hidden: true });
   const button = h(
     "button",
     { type: "button", class: "agent-button", aria: { expanded: "false", controls: "agent-list" }, onClick: () => store.dispatch({ type: "view/agents_toggled" }) },
     sign,
     name,
+    elsewhere,
     icon("chevron", "turns"),
   );
   const rows = h("ul", { class: "agent-rows" });
@@ -29,7 +31,11 @@ export function agentDrawer(app) {
       const agent = agentById(store.get(), agentId);
       setText(name, agent ? oneLine(agent.name) : t("agent.loading"));
       setText(sign, agent ? initialOf(agent.name) : "");
-      setAria(button, "label", agent ? t("agent.button", { name: oneLine(agent.name) }) : null);
+      const others = agents.items.filter((item) => item.agent_id !== agentId);
+      const waits = others.some((item) => item.waiting);
+      elsewhere.hidden = !waits && !others.some((item) => item.running);
+      toggle(elsewhere, "waits", waits);
+      setAria(button, "label", agent ? t(waits ? "agent.button_waits" : "agent.button", { name: oneLine(agent.name) }) : null);
       setAria(button, "expanded", open);
       panel.hidden = !open;
       list.show(agents.items.map((item) => ({ agent: item, current: item.agent_id === agentId })));
@@ -60,7 +66,8 @@ function agentRow(app, id) {
     setAria(open, "current", row.current ? "true" : null);
     toggle(element, "current", row.current);
     mark.hidden = !agent.running;
-    setText(spoken, agent.running ? t("mark.runs") : "");
+    toggle(mark, "waits", agent.waiting);
+    setText(spoken, agent.waiting ? t("mark.waits") : agent.running ? t("mark.runs") : "");
   }
   return { element, update };
 }

@@ -4,6 +4,7 @@ import { h, setAria, setText } from "../dom/h.js";
 import { oneLine } from "../dom/plain_text.js";
 import { draftKey } from "../state/drafts.js";
 import { completionAt } from "../state/file_names.js";
+import { commandHelp, fileReason } from "./server_words.js";
 
 const FILE_OFFERS = 20;
 const ASK_DELAY_MS = 120;
@@ -111,7 +112,7 @@ export function completion(app, box, place) {
   return { onKey, start };
 }
 
-async function commandOffers({ lists, store }, agentId, prefix) {
+async function commandOffers({ lists, store, words }, agentId, prefix) {
   await lists.loadCommands(agentId);
   const wanted = prefix.toLowerCase();
   const commands = store.get().gateway.commands[agentId] ?? [];
@@ -120,7 +121,7 @@ async function commandOffers({ lists, store }, agentId, prefix) {
     .map(({ name, aliases, help, arguments: schema }) => {
       const argument = Object.keys(schema?.properties ?? {})[0];
       const whole = [name, ...(aliases ?? [])].map(bare).includes(wanted) ? `/${wanted}` : `/${bare(name)}`;
-      return { label: argument ? `/${bare(name)} [${argument}]` : `/${bare(name)}`, note: help, text: argument ? `/${bare(name)} ` : `/${bare(name)}`, whole };
+      return { label: argument ? `/${bare(name)} [${argument}]` : `/${bare(name)}`, note: commandHelp(words, { name, help }), text: argument ? `/${bare(name)} ` : `/${bare(name)}`, whole };
     });
 }
 
@@ -135,7 +136,7 @@ async function fileOffers({ api, words }, agentId, prefix, stillAsked) {
     const { items } = await api.get(`${agentPath(agentId, "workspace")}?prefix=${encodeURIComponent(prefix)}&limit=${FILE_OFFERS}`);
     return items.map((file) => ({
       label: oneLine(file.path),
-      note: file.attachable ? words.bytes(file.bytes) : (file.reason ?? words.t("completion.not_attachable")),
+      note: file.attachable ? words.bytes(file.bytes) : fileReason(words, file),
       text: `${file.path} `,
       file,
       disabled: !file.attachable,

@@ -5,6 +5,7 @@ import { icon } from "../dom/icons.js";
 import { agentById, isSettling } from "../state/agents.js";
 import { draftKey, draftOf } from "../state/drafts.js";
 import { chosenModel } from "../state/gateway.js";
+import { commandOutput, errorDetail, errorWords, modelReason } from "./server_words.js";
 
 export function dockNotes(app, root) {
   const { store } = app;
@@ -28,7 +29,7 @@ function currentDraft(state) {
 
 /**
  * What stands between the operator and an answer right now, as one word, so that an unchanged one is not drawn again.
- * @returns {string|null} `unreachable`, `starting`, `phase:<phase>`, `no_model`, `model:<reason>` or `model_loading`
+ * @returns {string|null} `unreachable`, `starting`, `phase:<phase>`, `no_model` or `model:<code>:<reason>`
  */
 export function obstacle(state) {
   const { health, reachable, models } = state.gateway;
@@ -40,49 +41,40 @@ export function obstacle(state) {
   if (models.status !== "ready") return null;
   const model = chosenModel(state, currentDraft(state));
   if (!model) return "no_model";
-  return model.available ? null : `model:${model.reason ?? ""}`;
+  return model.available ? null : `model:${model.reason_code ?? ""}:${model.reason ?? ""}`;
 }
 
-function obstacleNote({ words: { t, tOr } }, blocked) {
-  const [kind, detail] = blocked.split(/:(.*)/s);
-  const text = {
-    phase: () => tOr(`phase_note.${detail}`, "phase_note.other"),
-    model: () => (detail ? t("model_note.reason", { reason: tOr(`error.${detail}`, "model_note.code", { code: detail }) }) : t("model_note.other")),
-  }[kind]?.() ?? t(`obstacle.${kind}`);
-  return note("waits", text);
+function obstacleNote({ words }, blocked) {
+  const [, kind, code, reason] = /^([^:]*):?([^:]*):?(.*)$/s.exec(blocked);
+  if (kind === "phase") return note("waits", words.tOr(`phase_note.${code}`, "phase_note.other"));
+  if (kind === "model") return note("waits", words.t("model_note.other"), { detail: modelReason(words, { reason_code: code, reason }) });
+  return note("waits", words.t(`obstacle.${kind}`));
 }
 
 function errorNote(app, error) {
   const { words, store } = app;
-  const text = words.tOr(`error.${error.code}`, "error.other");
   const close = () => store.dispatch({ type: "draft/error_closed", key: placeOf(store.get()) });
-  const detail = needsDetail(error) ? error.message : null;
-  return note("lost", text, { detail, close, closeLabel: words.t("action.close"), alert: true });
-}
-
-/** Where only the server knows the particulars: which file, which field, which command. */
-function needsDetail({ code, message }) {
-  return Boolean(message) && ["attachment_refused", "instructions_refused", "invalid_request", "model_context_limit"].includes(code);
+  return note("lost", errorWords(words, error.code), { detail: errorDetail(words, error), close, closeLabel: words.t("action.close"), alert: true });
 }
 
 function noticeNote({ words, store }, { key, error }) {
-  const text = key ? words.t(key) : words.tOr(`error.${error.code}`, "error.other");
-  const detail = error && needsDetail(error) ? error.message : null;
+  const text = key ? words.t(key) : errorWords(words, error.code);
+  const detail = error ? errorDetail(words, error) : null;
   return note(error ? "lost" : "plain", text, { detail, close: () => store.dispatch({ type: "notice/closed", key: placeOf(store.get()) }), closeLabel: words.t("action.close"), alert: Boolean(error) });
 }
 
-function commandNote({ words, store }, { input, output }) {
+function commandNote({ words, store }, result) {
   const shut = () => {
     store.dispatch({ type: "command/result", key: placeOf(store.get()), result: null });
     rest();
   };
   const close = h("button", { type: "button", class: "icon-button", aria: { label: words.t("action.close") }, onClick: shut }, icon("close"));
-  const text = typeof output === "string" ? output : JSON.stringify(output, null, 2);
+  const { input } = result;
   return h(
     "section",
     { class: "card command-result", role: "status", aria: { label: words.t("command.result") } },
     h("header", null, h("code", null, input), h("span", { class: "muted" }, words.t("command.no_model")), h("span", { class: "spring" }), close),
-    h("pre", { tabindex: "0", role: "region", aria: { label: words.t("command.result") } }, text),
+    h("pre", { tabindex: "0", role: "region", aria: { label: words.t("command.result") } }, commandOutput(words, result)),
   );
 }
 

@@ -49,7 +49,7 @@ const VIEWS = { facts: factsView, message: messageView, payload: payloadView, en
 function factsView(app, { row, turn, run }) {
   const { t } = app.words;
   if (!turn) return nothing(t("inspector.choose"));
-  return row ? pairs([...rowFacts(app, row), ...numberFacts(t, row.envelope?.payload ?? {})]) : pairs(runFacts(app, turn, run));
+  return row ? pairs([...rowFacts(app, row), ...numberFacts(app.words, row.envelope?.payload ?? {})]) : pairs(runFacts(app, turn, run));
 }
 
 /** Without a chosen event: the Run as a whole, the provider's own count of the last Turn among it. */
@@ -82,8 +82,15 @@ function rowFacts({ words }, row) {
 /** Logical round, recovery attempt, provider call and transport attempt are four counts and never one. */
 const NUMBERS = { round: "fact.round", call: "fact.call", tool_id: "fact.tool", call_id: "fact.call_id", outcome: "fact.outcome", reason: "fact.reason", code: "fact.code", stage: "fact.stage", decision: "fact.decision", ms: "fact.ms", expected_s: "fact.expected" };
 
-function numberFacts(t, payload) {
+/** Where the value is a word of a closed list, its words stand before it: the word itself is what the log and the API have. */
+const WORDS = { outcome: "outcome.", stage: "stage.", decision: "timeline.decided_", code: "error.", reason: "recovery." };
+
+function numberFacts({ t, has }, payload) {
   const facts = Object.entries(NUMBERS).filter(([name]) => payload[name] !== undefined && payload[name] !== null).map(([name, key]) => [t(key), String(payload[name])]);
+  for (const [name, prefix] of Object.entries(WORDS)) {
+    const key = `${prefix}${payload[name]}`;
+    if (payload[name] && has(key)) facts.push([t("fact.meaning"), t(key)]);
+  }
   if (payload.attempt !== undefined) facts.push([t(payload.round !== undefined ? "fact.recovery_attempt" : "fact.transport_attempt"), String(payload.attempt)]);
   if (payload.usage) facts.push([t("fact.provider_usage"), t(payload.usage.complete ? "turn.usage" : "turn.usage_incomplete", payload.usage), "weak"]);
   return facts;

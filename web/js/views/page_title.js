@@ -4,12 +4,14 @@ import { conversationById } from "../state/conversations.js";
 
 export function pageTitle({ store, words: { t } }) {
   store.watch(
-    ({ view, conversations, permissions }) => [view.agentId, view.conversationId, conversations, permissions.pending],
-    ([agentId, conversationId, conversations, pending]) => {
-      const title = oneLine(conversationById(store.get(), agentId, conversationId)?.title) || t("app.name");
-      const waits = Object.values(pending).reduce((sum, items) => sum + items.length, 0);
-      const runs = Object.values(conversations).some(({ items }) => items.some((item) => item.running_run_id));
-      document.title = waits ? t("title.waits", { n: waits, title }) : runs ? t("title.runs", { title }) : t("title.quiet", { title });
+    ({ view, conversations, permissions, agents }) => [view.agentId, view.conversationId, conversations, permissions.pending, agents.items],
+    ([agentId, conversationId, conversations, pending, agents]) => {
+      const name = oneLine(conversationById(store.get(), agentId, conversationId)?.title);
+      const title = name ? t("title.quiet", { title: name }) : t("app.name");
+      const elsewhere = agents.filter((agent) => agent.agent_id !== agentId);
+      const waits = elsewhere.reduce((sum, agent) => sum + (agent.waiting ?? 0), pending[agentId]?.length ?? 0);
+      const runs = elsewhere.some((agent) => agent.running) || conversations[agentId]?.items.some((item) => item.running_run_id);
+      document.title = waits ? t("title.waits", { n: waits, title }) : runs ? t("title.runs", { title }) : title;
     },
   );
 }

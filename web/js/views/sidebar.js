@@ -2,10 +2,9 @@
 import { h, setText, toggle } from "../dom/h.js";
 import { dots, icon } from "../dom/icons.js";
 import { attachMenu } from "../dom/menu.js";
-import { LOCALES } from "../i18n/index.js";
-import { remember, remembered } from "../flows/remembering.js";
 import { agentDrawer } from "./agent_drawer.js";
 import { conversationList } from "./conversation_list.js";
+import { settingsItems } from "./settings_menu.js";
 
 export function sidebar(app, root) {
   const { t } = app.words;
@@ -40,22 +39,5 @@ export function serverState({ health, reachable }) {
 }
 
 function settingsMenu(app) {
-  const { t, locale } = app.words;
-  const theme = remembered("theme") ?? "system";
-  const languages = Object.entries(LOCALES).map(([id, { name }]) => ({ label: name, checked: id === locale, run: () => app.speak(id) }));
-  const themes = ["system", "light", "dark"].map((id) => ({ label: t(`theme.${id}`), checked: id === theme, run: () => setTheme(id) }));
-  return [
-    { heading: t("settings.theme") },
-    ...themes,
-    { heading: t("settings.language") },
-    ...languages,
-    { separator: true },
-    { label: t("settings.sign_out"), run: app.signOut },
-  ];
-}
-
-function setTheme(id) {
-  remember("theme", id === "system" ? null : id);
-  if (id === "system") document.documentElement.removeAttribute("data-theme");
-  else document.documentElement.setAttribute("data-theme", id);
+  return [...settingsItems(app.words, app.speak), { separator: true }, { label: app.words.t("settings.sign_out"), run: app.signOut }];
 }

@@ -43,7 +43,14 @@ function domId(key) {
   return `event-${key}`;
 }
 
-function rowView({ words: { t } }, first, onSelect) {
+/** @param {import("../state/timeline.js").Label} label */
+export function labelWords({ tOr }, { key, fallback = key, params, said = {} }) {
+  const filled = Object.entries(said).map(([name, [word, other]]) => [name, tOr(word, other)]);
+  return tOr(key, fallback, { ...params, ...Object.fromEntries(filled) });
+}
+
+function rowView({ words }, first, onSelect) {
+  const { t } = words;
   const label = h("span", { class: "event-label" });
   const line = h("span", { class: "event-line" });
   const spoken = h("span", { class: "visually-hidden" });
@@ -51,8 +58,8 @@ function rowView({ words: { t } }, first, onSelect) {
   toggle(element, "ephemeral", first.ephemeral);
 
   function update({ row, selected }) {
-    const words = t(row.label.key, row.label.params);
-    setText(label, row.seq === null ? words : t("timeline.row", { seq: row.seq, words }));
+    const said = labelWords(words, row.label);
+    setText(label, row.seq === null ? said : t("timeline.row", { seq: row.seq, words: said }));
     setText(spoken, t(`arrow.${row.arrow}`));
     toggle(element, "selected", selected);
     setAria(element, "selected", selected);

@@ -102,7 +102,7 @@ function failure(app, turn) {
   const code = turn.error?.code;
   const words = code && code !== turn.state ? tOr(`error.${code}`, "error.other") : t(`ended.${turn.state}`);
   const facts = [];
-  if (turn.error?.stage) facts.push(t("ended.stage", { stage: tOr(`stage.${turn.error.stage}`, "stage.other") }));
+  if (turn.error?.stage) facts.push(tOr(`ended.while_${turn.error.stage}`, "ended.while_other"));
   if (turn.error?.elapsed_ms !== undefined) facts.push(t("ended.after", { time: stopwatch(turn.error.elapsed_ms) }));
   if (code) facts.push(code);
   const retry = h("button", { type: "button", class: "button small", onClick: () => app.sending.fill(turn.user_text) }, t("turn.retry"));

@@ -26,6 +26,11 @@ export const page = {
   "agent.actions_of": "Actions for Agent {name}",
   "agent.advanced": "Advanced",
   "agent.button": "Agent {name}: show all Agents",
+  "agent.button_waits": "Agent {name}: show all Agents; another one waits for you",
+  "agent.closed_deleting": "Its workspace, Conversations and settings are being removed. This page goes on by itself.",
+  "agent.closed_damaged": "Its data cannot be opened, so nothing can be read or sent here. Nothing was deleted: restore a backup of the data directory and restart, or go on with another Agent.",
+  "agent.closed_title_damaged": "Agent {name} is damaged",
+  "agent.closed_title_deleting": "Agent {name} is being deleted",
   "agent.create_title": "New Agent",
   "agent.delete_body": "Its workspace, Conversations and settings are deleted with it. This cannot be undone.",
   "agent.delete_title": "Delete Agent {name}?",
@@ -41,6 +46,7 @@ export const page = {
   "agent.rebuild_note": "After a change of base environment, security policy or Agent definition",
   "agent.rebuild_title": "Rebuild the runtime environment of {name}?",
   "agent.rename_title": "Rename Agent",
+  "agent.show_all": "Show all Agents",
 
   "announce.approval": "The Run waits for your decision.",
   "announce.run.cancelled": "The Run was stopped.",
@@ -54,7 +60,6 @@ export const page = {
 
   "completion.count": { one: "{n} suggestion", other: "{n} suggestions" },
   "completion.label": "Suggestions",
-  "completion.not_attachable": "cannot be attached",
 
   "composer.attach": "Attach a file",
   "composer.attach_note": "Type @ and a part of its path",
@@ -126,7 +131,10 @@ export const page = {
   "meter.safe_value": "{tokens} tokens, {size}",
   "meter.sends_anyway": "You can send all the same: the server counts each message exactly before it starts.",
   "meter.sentence": "About {used} of {usable} tokens are in use, {percent} % left.",
+  "meter.second": "{safe} safe to send · {compaction} before compaction",
   "meter.short_active_run": "Room known after this Run",
+  "meter.short_instructions_refused": "agent-builder.md is unsafe",
+  "meter.short_model_context_limit": "The window is full already",
   "meter.short_model_unavailable": "No model, room not known",
   "meter.short_repetition_truncated": "Room known after the next answer",
   "meter.short_scope_drift": "Room known after more answers",
@@ -143,9 +151,7 @@ export const page = {
   "model.none": "No model",
   "model.unavailable_option": "{model} (not available)",
 
-  "model_note.code": "{code}",
   "model_note.other": "The chosen model is not available. You can write; an answer needs a model.",
-  "model_note.reason": "The chosen model is not available: {reason}",
 
   "name.blank": "A name needs at least one visible character.",
   "name.control": "Line breaks and control characters cannot be part of a name.",
@@ -168,8 +174,8 @@ export const page = {
   "phase.upgrading": "rebuilding",
 
   "phase_note.creating": "The Agent is being created. You can write already.",
-  "phase_note.damaged": "This Agent's data is damaged and cannot be opened. Restore a backup, or use another Agent.",
-  "phase_note.deleting": "This Agent is being deleted.",
+  "phase_note.damaged": "This Agent's data is damaged and cannot be opened. Your draft is kept here.",
+  "phase_note.deleting": "This Agent is being deleted and takes no messages.",
   "phase_note.draining": "The Agent is finishing its work and takes no new messages. You can write already.",
   "phase_note.other": "The Agent is not ready. You can write already.",
   "phase_note.upgrading": "The runtime environment is being rebuilt. You can write already.",
@@ -195,8 +201,8 @@ export const page = {
   "theme.system": "As the system",
 
   "title.quiet": "{title} · Agent Builder",
-  "title.runs": "● {title} · Agent Builder",
-  "title.waits": { one: "({n} waits) {title} · Agent Builder", other: "({n} wait) {title} · Agent Builder" },
+  "title.runs": "● {title}",
+  "title.waits": "{n} to decide · {title}",
 
   "transcript.earlier": "Load earlier Turns",
   "transcript.earlier_failed": "Loading failed. Try again",

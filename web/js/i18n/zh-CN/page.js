@@ -26,6 +26,11 @@ export const page = {
   "agent.actions_of": "Agent {name} 的操作",
   "agent.advanced": "高级",
   "agent.button": "Agent {name}：显示全部 Agent",
+  "agent.button_waits": "Agent {name}：显示全部 Agent；另一个在等待你的决定",
+  "agent.closed_deleting": "正在删除它的工作区、会话和设置。完成后页面会自行继续。",
+  "agent.closed_damaged": "它的数据无法打开，因此这里不能读取或发送。没有删除任何内容：请恢复数据目录的备份并重启，或使用其他 Agent。",
+  "agent.closed_title_damaged": "Agent {name} 已损坏",
+  "agent.closed_title_deleting": "正在删除 Agent {name}",
   "agent.create_title": "新建 Agent",
   "agent.delete_body": "它的工作区、会话和设置会一并删除，且无法恢复。",
   "agent.delete_title": "删除 Agent {name}？",
@@ -41,6 +46,7 @@ export const page = {
   "agent.rebuild_note": "用于基础环境、安全策略或 Agent 定义变更之后",
   "agent.rebuild_title": "重建 {name} 的运行环境？",
   "agent.rename_title": "重命名 Agent",
+  "agent.show_all": "显示全部 Agent",
 
   "announce.approval": "运行正在等待你的决定。",
   "announce.run.cancelled": "运行已停止。",
@@ -54,7 +60,6 @@ export const page = {
 
   "completion.count": { other: "{n} 条建议" },
   "completion.label": "建议",
-  "completion.not_attachable": "无法附加",
 
   "composer.attach": "附加文件",
   "composer.attach_note": "输入 @ 和路径的一部分",
@@ -126,7 +131,10 @@ export const page = {
   "meter.safe_value": "{tokens} token，{size}",
   "meter.sends_anyway": "仍然可以发送：服务器在开始前会精确计算每条消息。",
   "meter.sentence": "约使用 {used} / {usable} token，剩余 {percent}%。",
+  "meter.second": "可安全发送 {safe} · 压缩前剩余 {compaction}",
   "meter.short_active_run": "此次运行后可知余量",
+  "meter.short_instructions_refused": "agent-builder.md 不安全",
+  "meter.short_model_context_limit": "窗口已被占满",
   "meter.short_model_unavailable": "无模型，余量未知",
   "meter.short_repetition_truncated": "下个回答后可知余量",
   "meter.short_scope_drift": "再有几个回答后可知余量",
@@ -143,9 +151,7 @@ export const page = {
   "model.none": "没有模型",
   "model.unavailable_option": "{model}（不可用）",
 
-  "model_note.code": "{code}",
   "model_note.other": "所选模型不可用。可以先写；回答需要模型。",
-  "model_note.reason": "所选模型不可用：{reason}",
 
   "name.blank": "名称至少需要一个可见字符。",
   "name.control": "名称中不能有换行和控制字符。",
@@ -168,8 +174,8 @@ export const page = {
   "phase.upgrading": "正在重建",
 
   "phase_note.creating": "正在创建 Agent。可以先写。",
-  "phase_note.damaged": "该 Agent 的数据已损坏，无法打开。请恢复备份，或使用其他 Agent。",
-  "phase_note.deleting": "该 Agent 正在被删除。",
+  "phase_note.damaged": "该 Agent 的数据已损坏，无法打开。草稿保存在这里。",
+  "phase_note.deleting": "该 Agent 正在被删除，不再接收消息。",
   "phase_note.draining": "该 Agent 正在收尾，暂不接收新消息。可以先写。",
   "phase_note.other": "该 Agent 尚未就绪。可以先写。",
   "phase_note.upgrading": "正在重建运行环境。可以先写。",
@@ -195,8 +201,8 @@ export const page = {
   "theme.system": "跟随系统",
 
   "title.quiet": "{title} · Agent Builder",
-  "title.runs": "● {title} · Agent Builder",
-  "title.waits": { other: "（{n} 个待决定）{title} · Agent Builder" },
+  "title.runs": "● {title}",
+  "title.waits": "{n} 项待决定 · {title}",
 
   "transcript.earlier": "加载更早的轮次",
   "transcript.earlier_failed": "加载失败，重试",
