@@ -25,7 +25,7 @@ shell_syntax() {
 }
 
 page_tests() {
-  command -v node >/dev/null || die 3 "node is missing: apt-get install nodejs (18 or newer)"
+  command -v node >/dev/null || die 3 "node is missing: apt-get install nodejs (20 or newer)"
   local files
   mapfile -t files < <(find web/test \( -name '*.test.js' -o -name '*.test.mjs' -o -name 'test_*.js' \) | sort)
   ((${#files[@]} > 0)) || { say "web/test holds no test"; return 1; }

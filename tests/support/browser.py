@@ -60,8 +60,8 @@ async def chromium(*arguments: str) -> AsyncIterator[Browser]:
 class Workbench:
     """One tab. `faults` holds every console error, page error and request to another host, in order."""
 
-    def __init__(self, gateway: Gateway, page: Page, locale: str, host: str) -> None:
-        self.gateway, self.page, self.host = gateway, page, host
+    def __init__(self, gateway: Gateway, page: Page, locale: str, place: str) -> None:
+        self.gateway, self.page, self.place, self.locale = gateway, page, place, locale
         self.words = WORDS[locale]
         self.faults: list[str] = []
         page.set_default_timeout(15_000)
@@ -72,17 +72,18 @@ class Workbench:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, gateway: Gateway, size: tuple[int, int] = DESKTOP, *, locale: str = "en-US", host: str = "127.0.0.1", arguments: tuple[str, ...] = (),
-        **context: Any,
+        cls, gateway: Gateway, size: tuple[int, int] = DESKTOP, *, locale: str = "en-US", host: str = "127.0.0.1", port: int | None = None,
+        arguments: tuple[str, ...] = (), **context: Any,
     ) -> AsyncIterator["Workbench"]:
+        """`port`: of a proxy in front of the Gateway."""
         async with chromium(*arguments) as browser:
             touch = {"has_touch": True, "is_mobile": True} if size[0] < 600 else {}
             tab = await browser.new_context(viewport={"width": size[0], "height": size[1]}, locale=locale, **{**touch, **context})
-            yield cls(gateway, await tab.new_page(), locale, host)
+            yield cls(gateway, await tab.new_page(), locale, f"{host}:{port or gateway.port}")
 
-    async def another_tab(self, locale: str = "en-US") -> "Workbench":
+    async def another_tab(self) -> "Workbench":
         """A second tab of the same browser, already signed in."""
-        other = Workbench(self.gateway, await self.context.new_page(), locale, self.host)
+        other = Workbench(self.gateway, await self.context.new_page(), self.locale, self.place)
         await other.go(urlsplit(self.page.url).fragment)
         return other
 
@@ -114,11 +115,11 @@ class Workbench:
     # what a person does ----------------------------------------------------------------------------------------------
 
     async def go(self, fragment: str = "") -> None:
-        await self.page.goto(f"http://{self.host}:{self.gateway.port}/{'#' + fragment if fragment else ''}")
+        await self.page.goto(f"http://{self.place}/{'#' + fragment if fragment else ''}")
         await expect(self.box).to_be_enabled()
 
     async def sign_in(self) -> None:
-        await self.page.goto(f"http://{self.host}:{self.gateway.port}/")
+        await self.page.goto(f"http://{self.place}/")
         await self.enter_token()
 
     async def enter_token(self) -> None:
@@ -179,7 +180,7 @@ class Workbench:
             self.faults.append(f"console: {message.text}")
 
     def _request(self, request: Request) -> None:
-        if re.match(r"https?:", request.url) and urlsplit(request.url).netloc != f"{self.host}:{self.gateway.port}":
+        if re.match(r"https?:", request.url) and urlsplit(request.url).netloc != self.place:
             self.faults.append(f"foreign: {request.url}")
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 
 PROJECT = Path(__file__).resolve().parents[2]
+GATEWAY_ROOT = "checkout 中文"
 SYSTEM_AGENT = "00000000-0000-4000-8000-000000000001"
 TERMINALS = {"run.completed", "run.failed", "run.cancelled", "run.interrupted"}
 Json = dict[str, Any]
@@ -66,7 +67,7 @@ class Gateway:
     model may take to load."""
 
     def __init__(self, folder: Path, provider_port: int, *, profile: str = "", catalog_text: str | None = None, ready_s: float = 30, **environment: str) -> None:
-        self.root = folder / "checkout 中文"
+        self.root = folder / GATEWAY_ROOT
         self.root.mkdir(parents=True, exist_ok=True)
         if not (self.root / "web").exists():
             (self.root / "web").symlink_to(PROJECT / "web")
