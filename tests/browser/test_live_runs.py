@@ -166,6 +166,42 @@ async def test_a_hidden_tab_lets_go_and_a_seen_one_shows_how_it_ended(gateway: G
         assert bench.faults == []
 
 
+async def test_a_run_that_ended_behind_a_lost_connection_says_all_that_it_did(gateway: Gateway, fake: FakeOllama) -> None:
+    write(gateway, "n.md", "a\n")
+    gate = Gate()
+    fake.script(gated(gate, call("file_read_text", path="n.md"), before=begun("half ")), text("the end"))
+    async with Workbench.open(gateway) as bench:
+        await bench.sign_in()
+        await bench.send("go")
+        await expect(bench.page.locator(".live-text")).to_have_text("half ")
+        await bench.page.route("**/api/events*", lambda route: route.abort())
+        await _visibility(bench, "hidden")
+        await _visibility(bench, "visible")
+        gate.open()
+        conversation = (await gateway.ok("GET", f"{gateway.agent}/sessions"))["items"][0]["conversation_id"]
+        run_id = (await gateway.page(conversation))["turns"][0]["run_id"]
+        assert [event async for event in gateway.events(run_id)][-1]["type"] == "run.completed"
+        await bench.page.evaluate("dispatchEvent(new Event('focus'))")
+        await bench.answered(1)
+        await expect(bench.turns.last.locator(".foot")).to_contain_text("1 file read")
+        await bench.button("details", bench.topbar).click()
+        await expect(bench.page.locator(".event").last).to_contain_text("run.completed")
+
+
+async def test_a_restart_behind_an_open_page_leads_to_the_login_and_to_the_interrupted_turn(gateway: Gateway, fake: FakeOllama) -> None:
+    fake.script(gated(Gate(), text("never"), before=begun("half")))
+    async with Workbench.open(gateway) as bench:
+        await bench.sign_in()
+        await bench.send("go")
+        await expect(bench.page.locator(".live-text")).to_have_text("half")
+        await gateway.kill()
+        await gateway.start()
+        await expect(bench.page.get_by_text("Your session is over")).to_be_visible()
+        await bench.enter_token()
+        await expect(bench.page.locator(".turn-failure")).to_contain_text("The server stopped while this Run was active")
+        await expect(bench.turns).to_have_count(1)
+
+
 async def test_thinking_is_shown_while_it_lasts_and_is_no_part_of_the_answer(gateway: Gateway, fake: FakeOllama) -> None:
     fake.script(thinking("let me see", "the answer"))
     async with Workbench.open(gateway) as bench:

@@ -42,7 +42,7 @@ async def test_a_send_that_got_lost_keeps_the_draft_and_goes_again_under_the_sam
 
         async def lost_answer(route: Route) -> None:
             posts.append(route.request.post_data_json)
-            if len(posts) == 1:
+            if len(posts) < 3:
                 await route.fetch()
                 await route.abort()
             else:
@@ -54,10 +54,17 @@ async def test_a_send_that_got_lost_keeps_the_draft_and_goes_again_under_the_sam
         await expect(bench.page.get_by_role("alert").get_by_text("cannot be reached")).to_be_visible()
         await expect(bench.box).to_have_value("hello")
         await bench.page.evaluate("dispatchEvent(new Event('focus'))")
+        await bench.answered(1)
+        await bench.box.press("Enter")
+        await expect(bench.page.locator(".send")).to_be_enabled()
+        await expect(await bench.answered(1)).to_contain_text("arrived")
         await bench.page.reload()
         await expect(bench.box).to_have_value("hello")
-        await bench.answered(1)
-        assert len(posts) == 1
+        await bench.box.press("Enter")
+        await expect(bench.box).to_have_value("")
+        await expect(await bench.answered(1)).to_contain_text("arrived")
+        assert len(posts) == 3
+        assert len({str(post["client_request_id"]) for post in posts}) == 1
         assert len(fake.chats) == 1
 
 
@@ -142,6 +149,60 @@ async def test_named_files_become_chips_that_can_be_taken_away(gateway: Gateway,
         await bench.box.press("Enter")
         await bench.answered(1)
         await expect(bench.turns.last.locator(".chip")).to_have_text(["plan.md · 2 B"])
+
+
+async def test_a_file_that_is_offered_can_be_attached_however_new_and_one_that_is_not_sends_nothing(gateway: Gateway, fake: FakeOllama) -> None:
+    fake.script(text("seen"))
+    async with Workbench.open(gateway) as bench:
+        await bench.sign_in()
+        write(gateway, "new.md", "a\n")
+        (gateway.workspace / "picture.bin").write_bytes(bytes(range(256)))
+        await bench.box.focus()
+        await bench.page.keyboard.type("look at @pict")
+        await expect(bench.page.get_by_role("option", name="picture.bin")).to_have_attribute("aria-disabled", "true")
+        await bench.page.keyboard.press("Enter")
+        await expect(bench.box).to_have_value("look at @pict")
+        assert await bench.turns.count() == 0
+        await bench.box.fill("look at @new")
+        offer = bench.page.get_by_role("option", name="new.md")
+        await offer.dispatch_event("pointerdown")
+        await expect(bench.box).to_have_value("look at @new")
+        await offer.click()
+        await expect(bench.box).to_have_value("look at new.md ")
+        await expect(bench.box).to_be_focused()
+        await expect(bench.page.get_by_role("button", name="Do not attach new.md")).to_be_visible()
+        await bench.box.press("Enter")
+        await bench.answered(1)
+        await expect(bench.turns.last.locator(".chip")).to_have_text(["new.md · 2 B"])
+
+
+async def test_a_click_on_stop_that_comes_too_late_does_not_send_what_is_written(gateway: Gateway, fake: FakeOllama) -> None:
+    gate = Gate()
+    fake.script(gated(gate, text("done"), before=begun("first")))
+    async with Workbench.open(gateway) as bench:
+        await bench.sign_in()
+        await bench.send("go")
+        await bench.box.fill("not yet")
+        await bench.page.evaluate("""() => new MutationObserver((_, watch) => { watch.disconnect(); document.querySelector('.send').click(); })
+            .observe(document.querySelector('.send'), {attributeFilter: ['aria-label']})""")
+        gate.open()
+        await bench.answered(1)
+        await expect(bench.page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
+        await expect(bench.box).to_have_value("not yet")
+        assert await bench.turns.count() == 1
+
+
+async def test_a_conversation_that_another_tab_deleted_is_left_with_its_draft(gateway: Gateway) -> None:
+    made = await gateway.ok("POST", f"{gateway.agent}/sessions", {"title": "doomed"})
+    async with Workbench.open(gateway) as bench:
+        await bench.sign_in()
+        await bench.show_conversation("doomed")
+        await bench.box.fill("not lost")
+        await gateway.ok("DELETE", f"{gateway.agent}/sessions/{made['conversation_id']}")
+        await bench.page.evaluate("dispatchEvent(new Event('focus'))")
+        await expect(bench.page.locator("#notes")).to_contain_text("was deleted in another place")
+        await expect(bench.box).to_have_value("not lost")
+        await expect(bench.topbar.get_by_role("heading", name="New conversation")).to_be_visible()
 
 
 async def test_a_command_answers_without_a_turn(gateway: Gateway, fake: FakeOllama) -> None:

@@ -75,13 +75,18 @@ export function createScrollFollower(scroller, content, onChange, hasEnd = () =>
     /** After a jump to another place: follows on only where that place is the end. */
     settle: () => setFollowing(isAtEnd(scroller)),
     isFollowing: () => following,
-    /** Runs `change` so that what the reader sees stays where it is. */
-    keepPlace(anchor, change) {
-      const top = anchor?.getBoundingClientRect().top;
+    /**
+     * Runs `change` so that what the reader sees stays where it is.
+     * @param {() => () => number|null} mark called before; what it returns says after the change how far that moved down
+     */
+    keepPlace(mark, change) {
+      if (following) {
+        change();
+        return toEnd();
+      }
+      const moved = mark();
       change();
-      if (following) return toEnd();
-      if (!anchor?.isConnected) return look();
-      scroller.scrollTop += anchor.getBoundingClientRect().top - top;
+      scroller.scrollTop += moved() ?? 0;
       look();
     },
   };

@@ -1,7 +1,8 @@
 /** The Conversation as a document: one card per durable Turn, older ones above, following the newest. */
-import { h, setText } from "../dom/h.js";
+import { h, setAria, setText } from "../dom/h.js";
 import { icon } from "../dom/icons.js";
 import { keyedList } from "../dom/keyed_list.js";
+import { markReading } from "../dom/reading_place.js";
 import { createScrollFollower } from "../dom/scroll_follower.js";
 import { isActive, pageOf } from "../state/turns.js";
 import { runOf } from "../state/run_events.js";
@@ -12,7 +13,8 @@ export function transcript(app, root) {
   const { store } = app;
   const { t } = app.words;
   const column = h("div", { class: "column" });
-  const earlier = h("div", { class: "earlier" });
+  const older = h("button", { type: "button", class: "quiet-button", onClick: loadEarlier });
+  const earlier = h("div", { class: "earlier", hidden: true }, older);
   const turns = h("div", { class: "turns" });
   const status = h("div", { class: "page-state" });
   column.append(earlier, turns, status);
@@ -40,8 +42,33 @@ export function transcript(app, root) {
       drawn = [];
       follower.follow();
     }
-    drawTurns(page, runs);
-    drawState(page, agentId, conversationId);
+    const rows = rowsOf(page, runs);
+    const above = `${conversationId} ${page.before ? page.earlier : "none"}`;
+    const change = () => {
+      if (rows !== drawn) list.show(rows);
+      if (above !== shownAbove) drawEarlier(page);
+      drawState(page, agentId, conversationId);
+    };
+    const ends = endsNow(drawn, rows);
+    const moves = drawn.length > 0 && (ends || above !== shownAbove || rows[0]?.turn.turn_id !== drawn[0].turn.turn_id);
+    if (moves) follower.keepPlace(() => markPlace(root, turns, ends), change);
+    else change();
+    drawn = rows;
+    shownAbove = above;
+  }
+
+  /** One button in all its states, so that it keeps its height and the focus. */
+  function drawEarlier(page) {
+    const held = document.activeElement === older;
+    setText(older, t(page.earlier === "loading" ? "transcript.loading_earlier" : page.earlier === "failed" ? "transcript.earlier_failed" : "transcript.earlier"));
+    setAria(older, "disabled", page.earlier === "loading" ? "true" : null);
+    earlier.hidden = !page.before;
+    if (held && earlier.hidden) root.focus({ preventScroll: true });
+  }
+
+  function loadEarlier() {
+    const { agentId, conversationId } = store.get().view;
+    if (pageOf(store.get(), conversationId).earlier !== "loading") app.lists.loadEarlier(agentId, conversationId);
   }
 
   function freshList() {
@@ -57,24 +84,16 @@ export function transcript(app, root) {
   }
 
   /** Only Turns whose own data changed get a new row object; 1,000 finished Turns cost one comparison each. */
-  function drawTurns(page, runs) {
+  function rowsOf(page, runs) {
     const before = new Map(drawn.map((row) => [row.turn.turn_id, row]));
     const rows = page.turns.map((turn) => {
       const old = before.get(turn.turn_id);
       return old && old.turn === turn && old.run === runs[turn.run_id] ? old : { turn, run: runs[turn.run_id] };
     });
-    if (drawn.length === rows.length && rows.every((row, index) => row === drawn[index])) return;
-    const change = () => list.show(rows);
-    const grows = !drawn.length || (rows[0]?.turn.turn_id === drawn[0].turn.turn_id && !endsNow(drawn, rows));
-    if (grows) change();
-    else follower.keepPlace(readingAnchor(root, turns), change);
-    drawn = rows;
+    return drawn.length === rows.length && rows.every((row, index) => row === drawn[index]) ? drawn : rows;
   }
 
   function drawState(page, agentId, conversationId) {
-    const above = `${conversationId} ${page.before ? page.earlier : "none"}`;
-    if (above !== shownAbove) earlier.replaceChildren(...earlierParts(app, root, page, agentId, conversationId));
-    shownAbove = above;
     const parts = stateParts(app, page, agentId, conversationId);
     if (parts.key === shownState.key) return;
     shownState.life.abort();
@@ -101,27 +120,18 @@ function endsNow(before, after) {
   return before.some((row, index) => isActive(row.turn) && after[index] && !isActive(after[index].turn));
 }
 
-/** The first card that reaches into what the reader sees. */
-function readingAnchor(root, turns) {
+/** The first card that reaches into what the reader sees; in one that is drawn anew, the line that is being read. */
+function markPlace(root, turns, drawnAnew) {
   const top = root.getBoundingClientRect().top;
-  for (const card of turns.children) if (card.getBoundingClientRect().bottom > top) return card;
-  return turns.lastElementChild;
+  const card = [...turns.children].find((each) => each.getBoundingClientRect().bottom > top) ?? turns.lastElementChild;
+  const before = card?.getBoundingClientRect().top;
+  const line = drawnAnew && card ? markReading(root, card) : () => null;
+  return () => (card?.isConnected ? (line() ?? card.getBoundingClientRect().top - before) : null);
 }
 
 function markSelected(turns, turnId, list) {
   for (const card of turns.querySelectorAll(".turn.located")) card.classList.remove("located");
   if (turnId) list?.get(turnId)?.element.classList.add("located");
-}
-
-function earlierParts({ words: { t }, lists }, root, page, agentId, conversationId) {
-  if (!page.before) return [];
-  if (page.earlier === "loading") return [h("p", { class: "muted", role: "status" }, t("transcript.loading_earlier"))];
-  const label = page.earlier === "failed" ? t("transcript.earlier_failed") : t("transcript.earlier");
-  const load = () => {
-    root.focus({ preventScroll: true });
-    lists.loadEarlier(agentId, conversationId);
-  };
-  return [h("button", { type: "button", class: "quiet-button", onClick: load }, label)];
 }
 
 /** First use, empty, loading and failed; nothing once there are Turns. */

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { initialOf, oneLine, wellFormed } from "../../js/dom/plain_text.js";
 import { placePanel } from "../../js/dom/popover.js";
 import { randomId } from "../../js/dom/random_id.js";
+import { findLine, lettersOf } from "../../js/dom/reading_place.js";
 import { followsAfterScroll, isAtEnd } from "../../js/dom/scroll_follower.js";
 import { visibleHeight } from "../../js/dom/viewport.js";
 import { formatPlace, parsePlace } from "../../js/flows/navigation.js";
@@ -51,6 +52,16 @@ test("a keyboard takes height away, a pinch does not", () => {
   assert.equal(visibleHeight({ viewportHeight: 440, scale: 1, layoutHeight: 740 }), 440);
   assert.equal(visibleHeight({ viewportHeight: 740, scale: 1, layoutHeight: 740 }), null);
   assert.equal(visibleHeight({ viewportHeight: 370, scale: 2, layoutHeight: 740 }), null);
+});
+
+test("a line is found again by its letters, nearest to the end it stood at", () => {
+  assert.equal(lettersOf("**Zwölf** 12 `x_y`!"), "Zwölf12xy");
+  assert.equal(lettersOf("—"), "");
+  const letters = lettersOf("line 1 line 2 line 1 line 3");
+  assert.equal(findLine(letters, "line1", 20), 0);
+  assert.equal(findLine(letters, "line1", 10), 10);
+  assert.equal(findLine(letters, "line1", 14), 10);
+  assert.equal(findLine(letters, "line4", 0), -1);
 });
 
 const A = "00000000-0000-4000-8000-000000000001";
