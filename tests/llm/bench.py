@@ -1,5 +1,6 @@
 """A Broker before a fake Ollama, with everything it told and passed on kept for comparison."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -93,3 +94,32 @@ async def bench(fake: FakeOllama, cache: Path = Path("/nonexistent"), **changes:
         yield Bench(models, clock)
     finally:
         await models.close()
+
+
+# moving time -----------------------------------------------------------------------------------------------------
+
+
+async def waiting(asking: Bench, fake: FakeOllama, chats: int = 1, **changes: Any) -> asyncio.Task[ModelAnswer]:
+    """A call that has arrived at the provider and whose clocks are running."""
+    asked = asyncio.ensure_future(asking.ask(**changes))
+    await fake.asked(chats)
+    await until(lambda: asking.stages[-1:] in (["evaluating_prompt"], ["cancelled_prompt"], ["answering"]))
+    return asked
+
+
+async def until(holds: Any) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0)
+
+
+async def passes(asking: Bench, seconds: float) -> None:
+    """Moves the clock, after whoever was woken has begun to wait again, and lets whoever waits notice."""
+    await settled()
+    asking.clock.advance(seconds)
+    await settled()
+
+
+async def settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 recording says.
 """
 
+import asyncio
 import json
 from typing import Any
 
@@ -11,17 +12,22 @@ from agent_builder.llm.assembly import MAX_OUTPUT_MARKER
 from agent_builder.llm.broker import ProposedCall, ProviderOverflow
 from agent_builder.llm.loading import check_window
 from agent_builder.llm.ollama import Loaded, OllamaClient
+from agent_builder.llm.usage import CheckedUsage
 from agent_builder.protocol.errors import (
     ModelCapabilityMissing,
+    ModelContextTruncated,
+    ModelEmptyAnswer,
     ModelNotFound,
     ModelProtocol,
     ModelProviderError,
     ModelThinkingExhausted,
     RunError,
 )
-from tests.llm.bench import READ, STAT, bench, profile
+from agent_builder.protocol.limits import FIRST_FRAME_S
+from agent_builder.protocol.model_profile import Timeouts
+from tests.llm.bench import READ, STAT, bench, passes, profile, rendered, until, waiting
 from tests.support.clock import MovableClock
-from tests.support.fake_ollama import RECORDINGS, FakeOllama, replay, status
+from tests.support.fake_ollama import RECORDINGS, FakeOllama, Gate, gated, hang, replay, status
 
 NOTES: dict[str, object] = {"path": "notes.md"}
 
@@ -30,7 +36,6 @@ ANSWERS: dict[str, tuple[str, str, int, int]] = {  # reason, beginning of the te
     "chat-emoji": ("stop", "你好 😊 是 <b>&</b>", 21, 11),
     "chat-length": ("max_output", "One", 16, 8),
     "num-ctx-above-native": ("max_output", "#", 9, 4),
-    "overflow-default": ("max_output", "The", 1024, 16),
     "second-of-two-waits": ("max_output", "R", 14, 40),
     "after-prefill-cancel": ("max_output", "# Hello Again", 10, 4),
     "think-false": ("stop", "#", 9, 39),
@@ -51,6 +56,7 @@ FAULTS: dict[str, type[RunError]] = {
     "think-unsupported": ModelCapabilityMissing,
     "overflow-truncate-false": ProviderOverflow,
     "runner-died": ModelProviderError,
+    "unload": ModelEmptyAnswer,
     "think-length": ModelThinkingExhausted,
     "cancel": ModelProtocol,  # the recording ends where its client went away: without a final frame
 }
@@ -72,7 +78,8 @@ DISCOVERY = {
     "version", "tags", "show", "show-no-tools", "show-thinking", "show-not-found", "ps-empty", "ps-loaded", "ps-1024", "ps-clamped",
     "ps-after-aborted-load", "root", "wrong-path",
 }
-LOADING = {"load", "unload"}
+LOADING = {"load"}
+TRUNCATED = {"overflow-default"}
 
 
 def recorded(name: str) -> Any:
@@ -85,7 +92,7 @@ def body(name: str) -> Any:
 
 def test_no_recording_is_left_out() -> None:
     names = {path.stem for path in RECORDINGS.glob("*.json")}
-    assert names == ANSWERS.keys() | FAULTS.keys() | CALLS.keys() | DISCOVERY | LOADING
+    assert names == ANSWERS.keys() | FAULTS.keys() | CALLS.keys() | DISCOVERY | LOADING | TRUNCATED
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -132,12 +139,59 @@ async def test_the_recorded_load_answer_loads() -> None:
         assert fake.loads[0]["messages"] == []
 
 
-async def test_an_unload_answer_to_a_chat_is_no_answer() -> None:
+@pytest.mark.parametrize(("exact", "words"), [(True, 3000), (False, 4000)])
+async def test_the_recorded_silent_cut_is_noticed_where_the_prompt_is_long_enough_to_tell(exact: bool, words: int) -> None:
+    prompt = " ".join(f"word{number}" for number in range(words)) + " What is the secret?"
     with FakeOllama() as fake:
-        fake.script(replay("unload"))
+        fake.script(replay("overflow-default"))
         async with bench(fake) as asking:
-            with pytest.raises(RunError):
-                await asking.ask()
+            with pytest.raises(ModelContextTruncated) as caught:
+                await asking.ask(request=rendered(prompt, system="The secret is 42.", exact=exact))
+            seen = caught.value.details["usage"]
+            assert isinstance(seen, CheckedUsage)
+            assert seen.input == 1024
+
+
+def silent_s(name: str) -> float:
+    """Seconds that the recorded server was silent before its first frame."""
+    return float(recorded(name)["response"]["lines"][0][0]) / 1000
+
+
+async def test_the_recorded_wait_behind_a_cancelled_prompt_is_no_timeout() -> None:
+    assert silent_s("after-prefill-cancel") > FIRST_FRAME_S
+    with FakeOllama() as fake:
+        gate = Gate()
+        fake.script(hang(), gated(gate, replay("after-prefill-cancel")))
+        async with bench(fake) as asking:
+            first = await waiting(asking, fake)
+            await passes(asking, 1.5)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            second = asyncio.ensure_future(asking.ask())
+            await until(lambda: asking.stages[-1] == "cancelled_prompt")
+            await passes(asking, silent_s("after-prefill-cancel"))
+            assert not second.done()
+            gate.open()
+            assert (await second).text.startswith("# Hello Again")
+            assert asking.attempts == ["first_frame"]
+
+
+async def test_the_recorded_second_of_two_waits_without_its_own_clock() -> None:
+    wait = silent_s("second-of-two-waits")
+    with FakeOllama(one_slot=True) as fake:
+        gate = Gate()
+        fake.script(gated(gate, replay("chat")), replay("second-of-two-waits"))
+        async with bench(fake, timeouts=Timeouts(first_frame_s=2 * wait, call_s=4 * wait)) as asking:
+            first = await waiting(asking, fake)
+            await passes(asking, wait)
+            second = asyncio.ensure_future(asking.ask())
+            await until(lambda: len(asking.stages) == 2)
+            await passes(asking, 0.9 * wait)
+            gate.open()
+            await first
+            assert (await second).text.startswith("R")
+            assert asking.attempts == ["first_frame"] * 2
 
 
 async def test_recorded_descriptions_qualify() -> None:
@@ -187,13 +241,21 @@ async def test_what_recorded_servers_have_in_memory(name: str, loaded: Loaded | 
             assert found == loaded
 
 
-async def test_a_recorded_small_window_disables_the_entry() -> None:
-    with FakeOllama() as fake:
+@pytest.mark.parametrize(("name", "reason"), [("ps-1024", "a window of 1024 tokens where 32768 are planned"), ("ps-clamped", None)])
+async def test_a_recorded_small_window_disables_the_entry(name: str, reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeOllama(model="qwen2.5-coder:0.5b") as fake:
         async with bench(fake) as asking:
             model = await asking.model()
-            assert check_window(model, Loaded("", 32768)) is None
+
+            async def play(answer: Any, *_: Any) -> None:
+                await status(200, body(name))(answer, {})
+
+            monkeypatch.setattr(fake, "_question", play)
+            await asking.models.reload(model)
+            shown = asking.models.public()[0]
+            assert shown.available is (reason is None)
+            assert reason is None or reason in (shown.reason or "")
             assert check_window(model, Loaded("", None)) is None
-            assert "1024" in (check_window(model, Loaded("", 1024)) or "")
 
 
 async def test_recorded_tags_and_version_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,9 @@ ModelOff = Literal["switched_off", "window_too_small"]
 
 _SWITCHED_OFF = "This model is switched off in the catalog."
 OnStage = Callable[[str], Awaitable[None]]
+CUT_OFF = 0.5
+"""Another tokenizer than the server's counts less than this part too few or too many; what is further off was cut."""
+
 WindowFault = Callable[[QualifiedModel, TokenCounter], str | None]
 """Why a model's window is too small to be used, or None."""
 
@@ -220,8 +223,12 @@ class Models:
         fixed = entry.prefix[1] if entry.prefix and rendered.prefix_digests[:2] == entry.prefix[0] else 0
         if observed < rough_bound(rendered, fixed, tools=model.tools):
             return False
-        proven = rendered.exact and self._is_proven(entry, model, rendered, observed)
-        return not proven or observed >= exact_bound(rendered, tools=model.tools)
+        if not rendered.exact:
+            return True
+        least = exact_bound(rendered, tools=model.tools)
+        if observed < CUT_OFF * least:
+            return False
+        return not self._prove(entry, model, rendered, observed) or observed >= least
 
     async def close(self) -> None:
         self.client.close()
@@ -232,8 +239,10 @@ class Models:
                 usage = await Load(self.client, self.prefill, self._clock).with_prefix(model, warm_up)
             entry.fault = None
             await self._check_loaded(entry, model)
-            if usage.complete and self.can_be_true(model, warm_up, usage.input):
+            if usage.complete and entry.found is not None and counts_cached_tokens(entry.found.version):
                 entry.prefix = warm_up.prefix_digests[:2], usage.input
+                if warm_up.exact:
+                    self._prove(entry, model, warm_up, usage.input)
         except RunError as error:
             entry.fault = error
         if model.model_id == self.default_id:
@@ -293,7 +302,7 @@ class Models:
             return byte_counter()
         return counter
 
-    def _is_proven(self, entry: _Entry, model: QualifiedModel, rendered: RenderedRequest, observed: int) -> bool:
+    def _prove(self, entry: _Entry, model: QualifiedModel, rendered: RenderedRequest, observed: int) -> bool:
         """The first count that is reported for these weights proves the exact counts; one that disproves them lets bytes be
         counted from the next Turn on."""
         if not entry.proven:
