@@ -28,6 +28,7 @@ export const server = {
   "file.sparse": "It is a sparse file.",
   "file.symlink": "It is a symbolic link; links are not followed.",
   "file.too_large": "It is too large.",
+  "file.workspace": "The workspace itself cannot be opened.",
 
   "model_off.other": "The server gave no reason.",
   "model_off.switched_off": "It is switched off in the model catalog.",

@@ -28,6 +28,7 @@ export const server = {
   "file.sparse": "它是稀疏文件。",
   "file.symlink": "它是符号链接；不会跟随链接。",
   "file.too_large": "它太大了。",
+  "file.workspace": "工作区本身无法打开。",
 
   "model_off.other": "服务器没有说明原因。",
   "model_off.switched_off": "它在模型目录中被停用。",
