@@ -97,11 +97,34 @@ async def test_a_model_on_another_machine_is_refused(where: dict[str, str]) -> N
                 await asking.model()
 
 
-async def test_tags_may_be_null_and_digests_missing() -> None:
+async def test_a_digest_may_be_missing() -> None:
     with FakeOllama(missing={"/api/version"}) as fake:
         fake.models[fake.model].digest = None  # type: ignore[assignment]
         async with bench(fake) as asking:
             assert len((await asking.model()).digest) == 64
+
+
+async def test_a_list_of_models_may_be_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeOllama() as fake:
+        ask = fake._question
+
+        async def play(answer: Any, method: str, path: str, body: Any) -> None:
+            null = path in ("/api/tags", "/api/ps")
+            await (status(200, {"models": None})(answer, body) if null else ask(answer, method, path, body))
+
+        monkeypatch.setattr(fake, "_question", play)
+        async with bench(fake) as asking:
+            model = await asking.model()
+            assert len(model.digest) == 64
+            assert await asking.models.client.loaded(model.profile) is None
+
+
+async def test_a_description_without_model_info_fails_qualification() -> None:
+    with FakeOllama() as fake:
+        del fake.show["model_info"]
+        async with bench(fake) as asking:
+            with pytest.raises(ModelProtocol, match="how large"):
+                await asking.model()
 
 
 async def test_the_start_sentence_says_what_was_tried_and_what_to_do() -> None:
