@@ -184,7 +184,7 @@ async def test_the_audit_tells_question_decision_start_and_outcome_in_pages(turn
     path = f"{turns.gateway.agent}/runs/{run.run_id}/capability-audit"
     whole = await turns.gateway.ok("GET", path)
     assert [event["type"] for event in whole["items"]] == [
-        "tool.call.proposed", "tool.call.started", "tool.call.finished",
+        "run.started", "tool.call.proposed", "tool.call.started", "tool.call.finished",
         "tool.call.proposed", "permission.requested", "permission.resolved", "tool.call.started", "tool.call.finished",
     ]
     assert whole.get("next_after_seq") is None

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from agent_builder.protocol.digest import digest_bytes
 from agent_builder.protocol.limits import ATTACHMENT_BYTES
 from tests.support.fake_ollama import FakeOllama, call, text
 from tests.support.gateway import Gateway
@@ -104,6 +105,19 @@ async def test_four_files_of_the_largest_part_are_attached_whole_and_a_file_name
     assert "only lines" not in said(turns)
     await turns.run(text("Once."), attachments=["0.txt", "0.txt"])
     assert said(turns).count("--- file 0.txt") == 1
+
+
+async def test_the_audit_of_a_run_names_what_was_attached(turns: Turns) -> None:
+    path = turns.file("big.py", "value = 1\n" * 500)
+    run = await turns.run(text("Numbers."), attachments=["notes.md", "./big.py"])
+    (started,) = (await turns.gateway.ok("GET", f"{turns.gateway.agent}/runs/{run.run_id}/capability-audit"))["items"]
+    assert started["type"] == "run.started"
+    notes, big = started["payload"]["attachments"]
+    assert (notes["path"], notes["truncated"]) == ("notes.md", False)
+    assert big == {"path": "big.py", "bytes": 5000, "digest": digest_bytes(path.read_bytes()), "truncated": True}
+    run = await turns.run(text("Nothing."), message="and now?")
+    (started,) = (await turns.gateway.ok("GET", f"{turns.gateway.agent}/runs/{run.run_id}/capability-audit"))["items"]
+    assert "attachments" not in started["payload"]
 
 
 def outside(workspace: Path) -> None:

@@ -55,3 +55,10 @@ def test_what_cannot_be_attached_refuses_the_message_with_path_and_reason(worksp
         read_attachments(workspace, [path])
     assert repr(path) in refused.value.message
     assert refused.value.details["reason"]
+
+
+def test_one_file_under_two_spellings_is_attached_once_and_in_order(workspace: Path) -> None:
+    for path in ("a.md", "b.md"):
+        put(workspace, path, path)
+    assert [one.path for one in read_attachments(workspace, ["./a.md", "b.md", "a.md"])] == ["a.md", "b.md"]
+    assert len(read_attachments(workspace, ["a.md", "./a.md", "a.md", "./a.md", "a.md"])) == 1

@@ -1,14 +1,22 @@
 import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent_builder.protocol.errors import PermissionExpired
+from agent_builder.capsule import atomic_replace, safe_open
+from agent_builder.protocol.digest import digest_of
+from agent_builder.protocol.errors import PermissionExpired, PermissionStale
 from agent_builder.protocol.events import Payload, PermissionRequested, ToolCallFinished, ToolCallProposed
 from agent_builder.protocol.ids import new_id
-from agent_builder.protocol.limits import CALL_PREVIEW_BYTES
+from agent_builder.protocol.limits import CALL_PREVIEW_BYTES, READ_RESULT_BYTES
 from agent_builder.protocol.tool_catalog import CATALOG
-from agent_builder.tools.broker import CapabilityCall
+from agent_builder.runs.race import guarded
+from agent_builder.tools import broker
+from agent_builder.tools.broker import CapabilityCall, CapabilityResult
+from agent_builder.tools.file_read import read_text
 from tests.support.capability import ToolRun, put
 
 PROPOSED, STARTED, FINISHED = "tool.call.proposed", "tool.call.started", "tool.call.finished"
@@ -140,8 +148,6 @@ async def test_every_result_is_within_its_tools_bound(run: ToolRun) -> None:
 async def test_a_cancelled_run_during_a_write_finishes_it_and_records_what_became_of_it(
     run: ToolRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent_builder.capsule import atomic_replace
-
     loop, real = asyncio.get_running_loop(), atomic_replace._fill
     calling = asyncio.create_task(run.call("file/write", path="a.md", content="x\n"))
 
@@ -193,3 +199,160 @@ async def test_the_question_shows_what_would_be_done(run: ToolRun) -> None:
     assert isinstance(request, PermissionRequested)
     assert request.preview == "--- (no file)\n+++ a.md\n@@ -0,0 +1 @@\n+hello\n"
     assert not request.truncated
+
+
+async def test_however_often_a_run_is_cancelled_a_write_is_done_and_recorded_first(run: ToolRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, real = asyncio.get_running_loop(), atomic_replace._fill
+    writing, may_write = asyncio.Event(), threading.Event()
+
+    def fill(descriptor: int, data: bytes) -> None:
+        loop.call_soon_threadsafe(writing.set)
+        may_write.wait()
+        real(descriptor, data)
+
+    monkeypatch.setattr(atomic_replace, "_fill", fill)
+    calling = asyncio.create_task(guarded(run.call("file/write", path="a.md", content="x\n")))
+    await writing.wait()
+    for _ in range(3):
+        calling.cancel()
+        for _ in range(9):
+            await asyncio.sleep(0)
+    over = calling.done()
+    may_write.set()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert not over
+    assert (run.workspace / "a.md").read_text() == "x\n"
+    finished = run.last(ToolCallFinished)
+    assert isinstance(finished, ToolCallFinished)
+    assert finished.outcome == "ok"
+
+
+async def test_after_a_stale_approval_the_file_can_be_read_again(run: ToolRun) -> None:
+    put(run.workspace, "n.md", "one\n")
+    await run.call("file/read_text", path="n.md")
+    run.operator = lambda _: put(run.workspace, "n.md", "mine one\n")
+    assert "Read the file again" in (await run.call("file/edit", path="n.md", old="one", new="two")).text
+    assert (await run.call("file/read_text", path="n.md")).text.endswith("mine one\n")
+
+
+async def test_after_an_outcome_that_is_not_known_the_file_can_be_read_again(run: ToolRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(run.workspace, "n.md", "one\n")
+    await run.call("file/read_text", path="n.md")
+
+    def broken(directory: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(atomic_replace, "_sync", broken)
+    assert (await run.call("file/edit", path="n.md", old="one", new="two")).outcome == "outcome_unknown"
+    assert (await run.call("file/read_text", path="n.md")).text.endswith("two\n")
+
+
+async def test_a_reading_that_a_refusal_asks_for_is_done_although_it_was_done_before(run: ToolRun) -> None:
+    """The file has changed since, and only the first reading would say so."""
+    put(run.workspace, "n.md", "line\n" * 300)
+    for first in (1, 257):
+        await run.call("file/read_text", path="n.md", start_line=first)
+    put(run.workspace, "n.md", "Line\n" * 300)
+    assert (await run.call("file/write", path="n.md", content="x")).code == "not_read"
+    for first in (1, 257):
+        assert "Line" in (await run.call("file/read_text", path="n.md", start_line=first)).text
+    assert (await run.call("file/write", path="n.md", content="x")).outcome == "ok"
+
+
+async def test_after_shown_text_was_cut_away_a_look_is_worth_repeating_and_an_effect_is_not(run: ToolRun) -> None:
+    put(run.workspace, "n.md", "one\n")
+    await run.call("file/write", path="new.md", content="x")
+    await run.call("file/read_text", path="n.md")
+    run.scope.forget_shown()
+    assert (await run.call("file/edit", path="n.md", old="one", new="two")).code == "not_read"
+    assert (await run.call("file/read_text", path="n.md")).code is None
+    assert (await run.call("file/write", path="new.md", content="x")).code == "repeated"
+
+
+async def test_a_change_that_another_one_took_back_is_done_again(run: ToolRun) -> None:
+    target = put(run.workspace, "n.md", "A\n")
+    await run.call("file/read_text", path="n.md")
+    for path, old, new in (("n.md", "A", "B"), ("./n.md", "B", "A"), ("n.md", "A", "B")):
+        result = await run.call("file/edit", path=path, old=old, new=new)
+        assert (result.outcome, result.code, target.read_text()) == ("ok", None, f"{new}\n")
+    assert (await run.call("file/edit", path="n.md", old="A", new="B")).code == "repeated"
+
+
+async def test_a_change_of_another_file_takes_nothing_back(run: ToolRun) -> None:
+    await run.call("file/write", path="a.md", content="x")
+    await run.call("file/write", path="b.md", content="x")
+    assert (await run.call("file/write", path="a.md", content="x")).code == "repeated"
+
+
+def gone(workspace: Path) -> None:
+    workspace.rmdir()
+
+
+def open_to_others(workspace: Path) -> None:
+    workspace.chmod(0o777)
+
+
+@pytest.mark.parametrize("change", [gone, open_to_others])
+@pytest.mark.parametrize(("tool_id", "arguments"), [
+    ("file/read_text", {"path": "a"}), ("file/stat", {"path": "a"}), ("file/glob", {"pattern": "*"}), ("file/grep", {"pattern": "a"}),
+    ("file/edit", {"path": "a", "old": "a", "new": "b"}), ("file/write", {"path": "a", "content": "b"}), ("exec/run", {"command": "runtime-compile"}),
+])
+async def test_a_workspace_that_cannot_be_used_is_an_answer(
+    run: ToolRun, change: Callable[[Path], None], tool_id: str, arguments: dict[str, object]
+) -> None:
+    change(run.workspace)
+    result = await run.call(tool_id, **arguments)
+    assert (result.outcome, result.code) == ("refused", "workspace" if change is gone else "mode")
+    assert "the workspace" in result.text
+    assert run.types() == [PROPOSED, *([STARTED] if tool_id in LOOKS else []), FINISHED]
+
+
+LOOKS = ("file/read_text", "file/stat", "file/glob", "file/grep")
+
+
+@pytest.mark.parametrize(("tool_id", "arguments"), [("file/read_text", {"path": "a"}), ("file/edit", {"path": "a", "old": "a", "new": "b"})])
+async def test_a_disk_that_fails_is_an_answer(
+    run: ToolRun, monkeypatch: pytest.MonkeyPatch, tool_id: str, arguments: dict[str, object]
+) -> None:
+    def broken(*arguments: object) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    put(run.workspace, "a", "a")
+    monkeypatch.setattr(safe_open, "_read_all", broken)
+    result = await run.call(tool_id, **arguments)
+    assert (result.outcome, result.code, result.text) == ("failed", "io_error", "the operating system refused: Input/output error")
+
+
+async def test_a_target_that_cannot_be_looked_at_when_the_operator_approves_makes_it_stale(
+    run: ToolRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    put(run.workspace, "a", "a")
+    await run.call("file/read_text", path="a")
+    run.operator = lambda _: monkeypatch.setattr(safe_open, "_read_all", broken)
+    result = await run.call("file/edit", path="a", old="a", new="b")
+    assert (result.outcome, result.code) == ("refused", "permission_stale")
+    assert isinstance(run.faults[0], PermissionStale)
+
+
+async def test_a_result_that_had_to_be_cut_does_not_count_as_read(run: ToolRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(run.workspace, "a.md", "one\n")
+
+    def too_long(*arguments: object) -> CapabilityResult:
+        result = read_text(*arguments)  # type: ignore[arg-type]
+        return replace(result, text="x" * READ_RESULT_BYTES + result.text)
+
+    monkeypatch.setattr(broker, "read_text", too_long)
+    assert (await run.call("file/read_text", path="a.md")).text.endswith("…")
+    assert (await run.call("file/edit", path="a.md", old="one", new="two")).code == "not_read"
+
+
+async def test_the_question_names_the_call_by_its_arguments(run: ToolRun) -> None:
+    await run.call("file/write", path="a.md", content="x\n")
+    proposed, request = run.last(ToolCallProposed), run.last(PermissionRequested)
+    assert isinstance(proposed, ToolCallProposed) and isinstance(request, PermissionRequested)
+    assert request.arguments_digest == proposed.arguments_digest == digest_of({"path": "a.md", "content": "x\n"})
+    assert run.permissions.get(request.permission_id).arguments_digest == request.arguments_digest

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_builder.protocol.limits import READ_BYTES, READ_LINES
-from agent_builder.tools.cuts import Part, clip, count_lines, part_around, part_from_line
+from agent_builder.protocol.limits import READ_BYTES, READ_LINES, SHOWN_PATH_BYTES
+from agent_builder.tools.cuts import Part, clip, count_lines, part_around, part_from_line, shown_path
 
 TEXTS = st.lists(st.sampled_from(["a", "é", "中", "😀", "\n", "\r\n", "x" * 300, "中" * 1500]), max_size=60).map("".join)
 
@@ -72,3 +72,15 @@ def test_the_part_around_a_place_contains_it(text: str, start: int, size: int) -
     assert part.end >= min(wanted[1], wanted[0] + READ_BYTES - 3)
     text.encode()[part.start : part.end].decode()
     assert part.end - part.start <= READ_BYTES
+
+
+def test_a_part_within_a_long_text_has_at_most_256_lines() -> None:
+    data = b"head\n" + b"ab\r\n" * 1300
+    part = part_around(data, (5, len(data)))
+    assert (part.start, data[part.start : part.end].count(b"\n")) == (5, READ_LINES)
+
+
+def test_a_shown_path_is_bounded_in_bytes_and_keeps_its_end() -> None:
+    assert shown_path("a" * SHOWN_PATH_BYTES) == "a" * SHOWN_PATH_BYTES
+    assert shown_path("b" + "a" * SHOWN_PATH_BYTES) == "…" + "a" * (SHOWN_PATH_BYTES - 3)
+    assert len(shown_path("中" * SHOWN_PATH_BYTES).encode()) <= SHOWN_PATH_BYTES

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from agent_builder.protocol.limits import CLOSEST_LINES
 from agent_builder.tools.edit_text import closest_lines, occurrences, replace, with_endings_of
+from tests.support.capability import never
 
 PIECES = st.lists(st.sampled_from(["a", "b", "\n", "\r\n", "\r", "é", "\ufeff", "$&", "\\1"]), max_size=12).map("".join)
 
@@ -72,9 +73,14 @@ def test_whole_new_content_keeps_the_bom_and_pure_crlf() -> None:
 
 def test_the_closest_lines_come_with_their_numbers_in_order() -> None:
     text = "alpha\nfix teh word\nunrelated\nfix the ward\n"
-    assert closest_lines(text, "fix the word") == [(2, "fix teh word"), (4, "fix the ward")]
-    assert closest_lines(text, "zzzz") == []
-    assert len(closest_lines("same line here\n" * 50, "same line here too")) == CLOSEST_LINES
+    assert closest_lines(text, "fix the word", never) == [(2, "fix teh word"), (4, "fix the ward")]
+    assert closest_lines(text, "zzzz", never) == []
+    assert len(closest_lines("same line here\n" * 50, "same line here too", never)) == CLOSEST_LINES
+
+
+def test_the_closest_lines_are_those_of_what_was_compared_before_time_was_up() -> None:
+    looks = iter([False, False, True])
+    assert closest_lines("fix teh word\nalpha\nfix the word\n", "fix the word", lambda: next(looks)) == [(1, "fix teh word")]
 
 
 @given(PIECES, PIECES, PIECES, PIECES)

@@ -68,8 +68,16 @@ async def test_exactly_256_lines_are_one_read(run: ToolRun, lines: int, whole: b
 async def test_a_line_that_is_too_long_is_cut_at_a_code_point_and_says_so(run: ToolRun) -> None:
     put(run.workspace, "a.txt", "中" * 5000)
     heading, text = await read(run, path="a.txt")
-    assert "line 1 of 1 is too long" in heading
+    assert "line 1 of 1 is too long to be shown whole; file_read_text cannot show the rest of it, file_grep shows it around a match" in heading
+    assert "start_line" not in heading
     assert text == "中" * (READ_BYTES // 3)
+
+
+async def test_behind_a_line_that_is_too_long_the_heading_says_how_to_read_on(run: ToolRun) -> None:
+    put(run.workspace, "a.txt", "x" * 5000 + "\nsecond\n")
+    heading, _ = await read(run, path="a.txt")
+    assert "for the lines behind it call file_read_text with start_line 2" in heading
+    assert (await read(run, path="a.txt", start_line=2))[1] == "second\n"
 
 
 async def test_a_start_behind_the_end_is_refused_with_the_number_of_lines(run: ToolRun) -> None:
@@ -140,6 +148,20 @@ async def test_stat_tells_size_lines_traits_and_digest(run: ToolRun) -> None:
 
 async def test_stat_of_a_directory_counts_its_entries(run: ToolRun) -> None:
     put(run.workspace, "d/a.txt", "x")
-    assert (await run.call("file/stat", path="d")).text == "d: directory, 1 entry"
+    result = await run.call("file/stat", path="d")
+    assert result.text == "d: directory, 1 entry"
+    os.rename(run.workspace / "d", run.workspace / "e")
+    put(run.workspace, "d/a.txt", "x")
+    again = await run.call("file/stat", path="./d")
+    assert again.text == result.text
+    assert again.receipt["path_digest"] != result.receipt["path_digest"]
     os.symlink("d", run.workspace / "link")
     assert (await run.call("file/stat", path="link")).code == "symlink"
+
+
+async def test_the_longest_path_leaves_room_for_the_text(run: ToolRun) -> None:
+    path = "/".join(["😀" * 63] * 4)
+    put(run.workspace, path, "中" * 1300 + "\n" + "y" * 300)
+    result = await run.call("file/read_text", path=path)
+    assert len(result.text.encode()) <= READ_RESULT_BYTES
+    assert "中" * 1300 in result.text

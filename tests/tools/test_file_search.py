@@ -177,3 +177,37 @@ async def test_the_event_loop_goes_on_while_a_search_works(run: ToolRun) -> None
         turns += 1
     assert turns > 2  # a search on the loop itself would be over within its first turn
     assert (await task).outcome == "ok"
+
+
+async def test_a_pattern_that_grows_when_it_is_composed_is_searched_like_any_other(run: ToolRun) -> None:
+    put(run.workspace, "a.md", "x")
+    result = await run.call("file/glob", pattern="\u0958" * 170)
+    assert (result.outcome, result.receipt["matches"]) == ("ok", 0)
+
+
+async def test_files_that_are_no_text_count_among_the_files_that_one_search_reads(run: ToolRun) -> None:
+    for number in range(SEARCH_FILES):
+        put(run.workspace, f"{number:04}.bin", b"\0")
+    put(run.workspace, "zzz.txt", "needle\n")
+    result = await grep(run, "needle")
+    assert result.receipt["bounds"] == ["files"]
+    assert result.receipt["matches"] == 0
+    (run.workspace / "0000.bin").unlink()
+    assert (await grep(run, "eedle")).receipt["matches"] == 1
+
+
+async def test_the_receipt_of_a_search_names_what_was_found_and_where(run: ToolRun) -> None:
+    put(run.workspace, "d/a.txt", "needle\n")
+    put(run.workspace, "e/a.txt", "needle\n")
+    first, elsewhere = await grep(run, "needle", path="d"), await grep(run, "needle", path="e")
+    assert first.receipt["path_digest"] != elsewhere.receipt["path_digest"]
+    assert (await grep(run, "eedle", path="d")).receipt["content_digest"] == first.receipt["content_digest"]
+    one = await grep(run, "needle", path="d/a.txt")
+    assert (one.receipt["content_digest"], one.receipt["path_digest"]) == (first.receipt["content_digest"], first.receipt["path_digest"])
+    put(run.workspace, "d/a.txt", "needles\n")
+    assert (await grep(run, "needl", path="d")).receipt["content_digest"] != first.receipt["content_digest"]
+    found = await run.call("file/glob", pattern="d/*")
+    put(run.workspace, "d/b.txt", "x")
+    again = await run.call("file/glob", pattern="d/**")
+    assert found.receipt["path_digest"] == again.receipt["path_digest"] == first.receipt["path_digest"]
+    assert found.receipt["content_digest"] != again.receipt["content_digest"]

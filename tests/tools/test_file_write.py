@@ -1,4 +1,9 @@
+import re
+from pathlib import Path
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agent_builder.protocol.events import PermissionRequested
 from agent_builder.protocol.limits import (
@@ -7,10 +12,13 @@ from agent_builder.protocol.limits import (
     FILE_BYTES,
     PREVIEW_BYTES,
     READ_BYTES,
+    READ_RESULT_BYTES,
     WRITE_BYTES,
 )
 from agent_builder.tools.calls import CapabilityResult
-from tests.support.capability import ToolRun, give_access_list, put
+from agent_builder.tools.file_write import plan_edit
+from agent_builder.tools.reads import ReadRecord
+from tests.support.capability import ToolRun, give_access_list, never, put
 
 ASKED = "permission.requested"
 
@@ -279,3 +287,61 @@ async def test_an_outcome_that_cannot_be_proven_is_said_and_never_repeated(run: 
     again = await edit(run, "n.md", "one", "two")
     assert (again.outcome, again.code) == ("outcome_unknown", "repeated")
     assert run.types().count(ASKED) == 1
+
+
+WIDE = "汉字文本内容测试样例" * 15
+
+
+@pytest.mark.parametrize("path", ["c.txt", "/".join(["文" * 85] * 4)])
+async def test_the_closest_lines_leave_room_for_the_text_which_counts_as_read(run: ToolRun, path: str) -> None:
+    lines = [f"{WIDE}{number:03}\n" for number in range(9)]
+    target = put(run.workspace, path, "".join(lines))
+    result = await edit(run, path, f"{WIDE}xyz", "q")
+    assert result.code == "old_not_found"
+    assert len(result.text.encode()) <= READ_RESULT_BYTES
+    assert "the closest lines are:\n1: 汉字" in result.text
+    assert result.text.endswith("".join(lines))
+    assert (await edit(run, path, lines[8][-10:], "Z\n")).outcome == "ok"
+    assert target.read_text().endswith("Z\n")
+
+
+@given(st.lists(st.sampled_from(["a", "中", "😀", "\n", "中" * 200, "x" * 300 + "\n"]), max_size=40).map("".join), st.sampled_from(["中" * 100, "a\nb", "😀"]))
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_counts_as_read_was_shown(tmp_path: Path, text: str, old: str) -> None:
+    put(tmp_path, "a.txt", text)
+    reads = ReadRecord()
+    result = plan_edit(tmp_path, {"path": "a.txt", "old": old, "new": "new"}, reads, never)
+    if isinstance(result, CapabilityResult) and "content_digest" in result.receipt:
+        assert len(result.text.encode()) <= READ_RESULT_BYTES
+        digest = str(result.receipt["content_digest"])
+        data = text.encode()
+        seen = [place for place in range(len(data)) if reads.covers("a.txt", digest, (place, place + 1))]
+        assert result.text.encode().endswith(data[seen[0] : seen[-1] + 1] if seen else b"")
+
+
+async def test_a_text_with_more_bytes_in_the_file_than_one_answer_shows_can_be_read_as_told_and_edited(run: ToolRun) -> None:
+    body = "ab\n" * 1300
+    target = put(run.workspace, "c.txt", f"head\n{body}tail\n".replace("\n", "\r\n"))
+    refused = await edit(run, "c.txt", body, "q\n")
+    calls = 0
+    while refused.code == "not_read":
+        assert "one answer cannot show all of it" in refused.text or "Here it is." in refused.text
+        told = re.search(r"start_line (\d+)", refused.text.partition("Your old text")[0])
+        if told is not None:
+            await run.call("file/read_text", path="c.txt", start_line=int(told[1]))
+        refused = await edit(run, "c.txt", body, "q\n")
+        calls += 1
+        assert calls < 9
+    assert refused.outcome == "ok"
+    assert target.read_bytes() == b"head\r\nq\r\ntail\r\n"
+
+
+async def test_a_whole_file_with_a_line_that_no_read_shows_is_never_asked_to_be_read(run: ToolRun) -> None:
+    put(run.workspace, "a.txt", "short\n" + "x" * (READ_BYTES + 1) + "\n")
+    await run.call("file/read_text", path="a.txt")
+    await run.call("file/read_text", path="a.txt", start_line=2)
+    result = await run.call("file/write", path="a.txt", content="y\n")
+    assert result.code == "not_read"
+    assert "Line 2 is longer than that and cannot be read whole: use file_edit for a part of it." in result.text
+    assert "Not read yet" not in result.text
+    assert (await edit(run, "a.txt", "short", "longer")).outcome == "ok"

@@ -32,7 +32,7 @@ class Asking:
 
     async def ask(self) -> tuple[str, asyncio.Task[Decision]]:
         request = PermissionRequest(
-            self.run_id, "call", "file/edit", "short", True, "the whole diff", self.clock.now(), 600.0, self.check
+            self.run_id, "call", "file/edit", "digest", "short", True, "the whole diff", self.clock.now(), 600.0, self.check
         )
         task = asyncio.create_task(self.permissions.ask(request, self.emit))
         count = len(self.events)

@@ -13,8 +13,8 @@ def covered(record: ReadRecord, digest: str, size: int) -> set[int]:
 
 def test_nothing_was_read_at_first() -> None:
     assert not ReadRecord().covers("a", "d", (0, 1))
-    assert ReadRecord().first_gap("a", "d", 5) == 0
-    assert ReadRecord().first_gap("a", "d", 0) is None
+    assert ReadRecord().first_gap("a", "d", (0, 5)) == 0
+    assert ReadRecord().first_gap("a", "d", (0, 0)) is None
 
 
 def test_neighbouring_reads_join() -> None:
@@ -23,7 +23,9 @@ def test_neighbouring_reads_join() -> None:
     record.add("a", "d", (10, 20))
     assert record.covers("a", "d", (5, 15))
     assert not record.covers("a", "d", (5, 21))
-    assert record.first_gap("a", "d", 25) == 20
+    assert record.first_gap("a", "d", (0, 25)) == 20
+    assert record.first_gap("a", "d", (5, 20)) is None
+    assert record.first_gap("a", "d", (22, 25)) == 22
 
 
 def test_another_version_counts_as_not_read() -> None:

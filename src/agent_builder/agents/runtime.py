@@ -1,7 +1,7 @@
 """AgentRuntime: the opened object graph of one Agent. Made on first use, closed when the Agent or the Gateway ends."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_builder.capsule.leftovers import remove_reserved_temps
@@ -30,7 +30,7 @@ from agent_builder.tools.permissions import Permissions
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """What all Agents share."""
+    """What all Agents share. `command_turn`: held by the one command that runs."""
 
     checkout: Checkout
     clock: Clock
@@ -42,6 +42,7 @@ class SharedParts:
     page_key: bytes
     semantic_summary: bool
     context_reveal: bool
+    command_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
     permissions = Permissions(shared.clock)
     run_parts = RunParts(
         database=database, live=shared.live, clock=shared.clock, models=shared.broker,
-        capabilities=CapabilityBroker(permissions, shared.clock, worker_env), permissions=permissions, workers=shared.workers,
+        capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn), permissions=permissions, workers=shared.workers,
         workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
     )
     admission = Admission(

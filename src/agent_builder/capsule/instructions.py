@@ -64,6 +64,6 @@ def restore_default(workspace: Path) -> bool:
 
 
 def _way_out(refusal: FileRefused) -> str:
-    if refusal.reason in _BY_MODE:
+    if refusal.reason in _BY_MODE and INSTRUCTIONS_NAME in refusal.sentence:
         return f"{refusal.sentence.partition(';')[0]}; in the Agent's workspace run: chmod 600 {INSTRUCTIONS_NAME}"
     return refusal.sentence

@@ -192,7 +192,8 @@ def _check_directory(found: os.stat_result, parts: tuple[str, ...]) -> None:
     if found.st_uid != os.geteuid():
         raise FileRefused("owner", f"the directory {shown} belongs to another user")
     if found.st_mode & _OTHERS_WRITE:
-        raise FileRefused("mode", f"others may write into {shown}; the operator can run: chmod go-w {shown}")
+        way = f"the operator can run: chmod go-w {shown}" if parts else "the operator can run there: chmod go-w ."
+        raise FileRefused("mode", f"others may write into {shown}; {way}")
 
 
 def _reopen(look: int, shown: str) -> int:

@@ -15,7 +15,7 @@ from agent_builder.llm.broker import ModelBroker
 from agent_builder.llm.models import Models
 from agent_builder.protocol.digest import digest_of
 from agent_builder.protocol.errors import ModelContextTooSlow
-from agent_builder.protocol.events import RunStarted
+from agent_builder.protocol.events import AttachedFile, RunStarted
 from agent_builder.protocol.limits import TOKENIZER_INLINE_BYTES, TURNS_PER_PAGE
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.ports import Clock
@@ -52,7 +52,7 @@ class Admission:
         self._refuse_slow(plan, model, counter, run.deadline)
         self.plans.keep(run.identity.run_id, plan)
         return AdmittedTurn(
-            identity=run.identity, turn=turn, model=model, counter=counter, plan=plan, toolset=toolset, started=_started(plan),
+            identity=run.identity, turn=turn, model=model, counter=counter, plan=plan, toolset=toolset, started=_started(plan, turn),
             boundary=_boundary(turn, view, plan, inputs), preface=plan.preface, scope=view.scope,
         )
 
@@ -84,12 +84,13 @@ def _is_short(inputs: PlanInputs) -> bool:
     return told + sum(map(len, texts)) <= TOKENIZER_INLINE_BYTES
 
 
-def _started(plan: ContextPlan) -> RunStarted:
+def _started(plan: ContextPlan, turn: TurnRow) -> RunStarted:
+    attached = [AttachedFile(path=one.path, bytes=one.bytes, digest=one.digest, truncated=one.truncated) for one in turn.attachments]
     return RunStarted(
         plan_id=plan.plan_id, plan_digest=plan.digest, toolset_digest=plan.toolset.digest, sections=len(plan.sections),
         model_id=plan.model_id, model_calls=plan.budgets.model_calls, tool_calls=plan.budgets.tool_calls, run_s=plan.budgets.run_s,
         window=plan.window, input_budget=plan.input_budget, admission_tokens=plan.admission.tokens,
-        history_included=plan.history.included, history_omitted=plan.history.omitted, history_collapsed=plan.history.collapsed,
+        history_included=plan.history.included, history_omitted=plan.history.omitted, history_collapsed=plan.history.collapsed, attachments=attached or None,
     )
 
 

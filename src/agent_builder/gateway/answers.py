@@ -197,6 +197,7 @@ class PermissionAnswer(Answer):
     run_id: Id
     call_id: str
     tool_id: str
+    arguments_digest: str
     preview: str
     truncated: bool
     diff: str | None = None
@@ -252,6 +253,8 @@ class SaidAnswer(Answer):
 
 
 class CommandAnswer(Answer):
+    """`lines`: the output once more, line by line."""
+
     output: str
     lines: list[SaidAnswer] = []
     parameter: NextTurnParameter | None = None

@@ -66,8 +66,9 @@ def page_answer(page: Page) -> PageAnswer:
 
 def permission_answer(view: PermissionView) -> PermissionAnswer:
     return PermissionAnswer(
-        permission_id=view.permission_id, run_id=view.run_id, call_id=view.call_id, tool_id=view.tool_id, preview=view.preview,
-        truncated=view.truncated, diff=view.diff, expires_at=view.expires_at, state=cast(PermissionState, view.state), decided_at=view.decided_at,
+        permission_id=view.permission_id, run_id=view.run_id, call_id=view.call_id, tool_id=view.tool_id,
+        arguments_digest=view.arguments_digest, preview=view.preview, truncated=view.truncated, diff=view.diff,
+        expires_at=view.expires_at, state=cast(PermissionState, view.state), decided_at=view.decided_at,
     )
 
 

@@ -21,8 +21,17 @@ class Payload(Record):
     terminal: ClassVar[bool] = False
 
 
+class AttachedFile(Record):
+    """A workspace file that was read for a message: `bytes` and `digest` of all of it; `truncated`: only its beginning was shown."""
+
+    path: str
+    bytes: int
+    digest: str
+    truncated: bool
+
+
 class RunStarted(Payload):
-    """Admission committed. Budgets in calls and seconds; tokens for the window."""
+    """Admission committed. Budgets in calls and seconds; tokens for the window. `attachments`: absent where there are none."""
 
     type: ClassVar[str] = "run.started"
     plan_id: str
@@ -39,6 +48,7 @@ class RunStarted(Payload):
     history_included: int
     history_omitted: int
     history_collapsed: int
+    attachments: list[AttachedFile] | None = None
 
 
 class ModelRequestStarted(Payload):
@@ -130,10 +140,13 @@ class ToolCallFinished(Payload):
 
 
 class PermissionRequested(Payload):
+    """`arguments_digest`: of the call that waits, as in its proposal; absent in journals of earlier versions."""
+
     type: ClassVar[str] = "permission.requested"
     permission_id: str
     call_id: str
     tool_id: str
+    arguments_digest: str | None = None
     preview: str
     truncated: bool
     expires_at: datetime

@@ -14,7 +14,7 @@ from agent_builder.protocol.limits import (
     SEARCH_RESULT_BYTES,
     WRITE_BYTES,
 )
-from agent_builder.protocol.toolspec import ALLOW, ASK, ToolCatalog, ToolSpec
+from agent_builder.protocol.toolspec import ALLOW, ASK, FILE, PROCESS, ToolCatalog, ToolSpec
 
 _PATH: dict[str, object] = {"type": "string", "maxBytes": PATH_BYTES}
 
@@ -30,11 +30,11 @@ CATALOG = ToolCatalog((
              ("pattern",), ALLOW, SEARCH_RESULT_BYTES),
     ToolSpec("file/edit", 1, "Replace old, a text that occurs exactly once in the file, by new. Read that part first. Files up to 1 MiB. The operator must approve.",
              {"path": _PATH, "old": {"type": "string", "maxBytes": EDIT_FRAGMENT_BYTES}, "new": {"type": "string", "maxBytes": EDIT_FRAGMENT_BYTES}},
-             ("path", "old", "new"), ASK, READ_RESULT_BYTES),
+             ("path", "old", "new"), ASK, READ_RESULT_BYTES, FILE),
     ToolSpec("file/write", 1, f"Create a file or replace all of its text, at most {WRITE_BYTES} bytes. The operator must approve.",
-             {"path": _PATH, "content": {"type": "string", "maxBytes": WRITE_BYTES}}, ("path", "content"), ASK, READ_RESULT_BYTES),
+             {"path": _PATH, "content": {"type": "string", "maxBytes": WRITE_BYTES}}, ("path", "content"), ASK, READ_RESULT_BYTES, FILE),
     ToolSpec("exec/run", 1, "Run 'runtime-compile' (checks all *.py files for syntax errors) or one of printf, pwd, true, false. The operator must approve.",
-             {"command": {"type": "string", "maxBytes": COMMAND_BYTES}}, ("command",), ASK, COMMAND_OUTPUT_BYTES),
+             {"command": {"type": "string", "maxBytes": COMMAND_BYTES}}, ("command",), ASK, COMMAND_OUTPUT_BYTES, PROCESS),
     ToolSpec("builtin/echo", 1, "Give the text back.", {"text": {"type": "string", "maxBytes": ECHO_BYTES}}, ("text",), ALLOW, READ_BYTES,
              local=True, offered=False),
 ))

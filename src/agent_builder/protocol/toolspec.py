@@ -11,13 +11,14 @@ from agent_builder.protocol.digest import canonical_json, digest_of
 from agent_builder.protocol.limits import TOOL_ARGUMENT_BYTES
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
+NOTHING, FILE, PROCESS = "nothing", "file", "process"
 
 _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 
 
 class ToolSpec(NamedTuple):
-    """`policy`: allow, ask or deny. `local`: the Worker runs it itself. `offered`: may be offered to a new Run.
-    `result_bytes`: the most text of one result that the model sees."""
+    """`policy`: allow, ask or deny. `effects`: what it changes or starts: nothing, file or process. `local`: the Worker runs it
+    itself. `offered`: may be offered to a new Run. `result_bytes`: the most text of one result that the model sees."""
 
     id: str
     version: int
@@ -26,6 +27,7 @@ class ToolSpec(NamedTuple):
     required: tuple[str, ...]
     policy: str
     result_bytes: int
+    effects: str = NOTHING
     local: bool = False
     offered: bool = True
 
@@ -36,7 +38,10 @@ class ToolSpec(NamedTuple):
 
     @property
     def digest(self) -> str:
-        return digest_of([self.id, self.version, self.description, self.properties, list(self.required), self.policy])
+        return digest_of([
+            self.id, self.version, self.description, self.properties, list(self.required), self.policy, self.result_bytes, self.effects,
+            self.local, self.offered,
+        ])
 
     def provider_schema(self) -> dict[str, object]:
         """The `tools` element of a provider request, without the keys that providers drop."""

@@ -13,12 +13,14 @@ from agent_builder.tools.file_read import path_argument
 
 
 def read_attachments(workspace: Path, paths: Sequence[str]) -> tuple[Attachment, ...]:
-    """Each file's first ATTACHMENT_BYTES, or less, up to whole lines; a file named twice is attached once. Blocking.
+    """Each file's first ATTACHMENT_BYTES, or less, up to whole lines; a file named twice, as `a` and `./a` too, is attached once. Blocking.
     Raises AttachmentRefused with the path and the reason."""
-    wanted = list(dict.fromkeys(paths))
+    wanted: dict[str, str] = {}
+    for path in paths:
+        wanted.setdefault(path.removeprefix("./"), path)
     if len(wanted) > ATTACHMENTS:
         raise AttachmentRefused(f"{len(wanted)} files are attached; at most {ATTACHMENTS} are allowed.")
-    return tuple(_attach(workspace, path) for path in wanted)
+    return tuple(_attach(workspace, path) for path in wanted.values())
 
 
 def _attach(workspace: Path, text: str) -> Attachment:

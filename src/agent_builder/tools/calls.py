@@ -9,6 +9,8 @@ from typing import Protocol
 from agent_builder.protocol.digest import digest_of
 from agent_builder.protocol.events import Outcome, RunIdentity
 from agent_builder.protocol.ports import Emit
+from agent_builder.protocol.tool_catalog import CATALOG
+from agent_builder.protocol.toolspec import FILE
 from agent_builder.tools.reads import ReadRecord
 
 
@@ -50,23 +52,43 @@ class ApprovalClock(Protocol):
     def remaining_s(self) -> float: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    outcome: Outcome
+    path: str | None  # of a write
+
+    def undone_by(self, path: str | None) -> bool:
+        """Whether a later write to the same file may have taken back what this call did."""
+        return self.outcome == "ok" and self.path is not None and self.path == path
+
+
 class CallRecord:
-    """The calls of one Run that must not be done a second time. A new effect makes earlier looks worth repeating."""
+    """The calls of one Run that must not be done a second time, as long as what they did or found still holds."""
 
     def __init__(self) -> None:
-        self._ended: dict[tuple[str, str], Outcome] = {}
+        self._ended: dict[tuple[str, str], _Ended] = {}
 
     def outcome_of(self, call: CapabilityCall) -> Outcome | None:
-        return self._ended.get((call.tool_id, call.arguments_digest))
+        ended = self._ended.get((call.tool_id, call.arguments_digest))
+        return ended.outcome if ended else None
 
     def add(self, call: CapabilityCall, outcome: Outcome) -> None:
         """Refused and failed calls may be tried again as they are."""
-        if outcome in ("ok", "denied", "outcome_unknown"):
-            self._ended[call.tool_id, call.arguments_digest] = outcome
+        if outcome not in ("ok", "denied", "outcome_unknown"):
+            return
+        path = _written(call)
+        if outcome != "denied":
+            self._ended = {key: ended for key, ended in self._ended.items() if not ended.undone_by(path)}
+        self._ended[call.tool_id, call.arguments_digest] = _Ended(outcome, path)
 
-    def forget_looks(self, effects: frozenset[str]) -> None:
-        """Keeps only the calls of tools in `effects`."""
-        self._ended = {key: outcome for key, outcome in self._ended.items() if key[0] in effects}
+    def forget_looks(self) -> None:
+        """Reads, searches and commands may be done again: a file is another one now, or their result was cut away."""
+        self._ended = {key: ended for key, ended in self._ended.items() if ended.path is not None or ended.outcome == "denied"}
+
+
+def _written(call: CapabilityCall) -> str | None:
+    spec = CATALOG.get(call.tool_id)
+    return str(call.arguments.get("path")).removeprefix("./") if spec is not None and spec.effects == FILE else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +102,11 @@ class ToolScope:
     reads: ReadRecord
     approvals: ApprovalClock
     calls: CallRecord = field(default_factory=CallRecord)
+
+    def forget_shown(self) -> None:
+        """Results were cut away before the model saw them: nothing counts as read, and what was looked at may be looked at again."""
+        self.reads.forget()
+        self.calls.forget_looks()
 
 
 def ok(text: str, **receipt: object) -> CapabilityResult:

@@ -6,6 +6,7 @@ without a last line feed is found too. Everything else must be equal, character 
 """
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_builder.protocol.limits import (
@@ -74,11 +75,14 @@ def with_endings_of(old_text: str, content: str) -> str:
     return content
 
 
-def closest_lines(text: str, old: str) -> list[tuple[int, str]]:
-    """The lines most like those of `old`, with their numbers, in file order. Compared by their runs of three characters."""
+def closest_lines(text: str, old: str, expired: Callable[[], bool]) -> list[tuple[int, str]]:
+    """The lines most like those of `old`, with their numbers, in file order, as far as they were compared before time was up.
+    Compared by their runs of three characters."""
     wanted = [pieces for line in old.splitlines()[:CLOSEST_LINES] if (pieces := _pieces(line))]
     scored = []
     for number, line in enumerate(text.split("\n")[:CLOSEST_CANDIDATES], 1):
+        if expired():
+            break
         pieces = _pieces(line)
         score = max((len(pieces & one) / len(pieces | one) for one in wanted), default=0.0) if pieces else 0.0
         if score >= _ALIKE:

@@ -20,11 +20,13 @@ class EffectStale(Exception):
 class Effect:
     """`diff`: everything that would be done, at most DIFF_BYTES; `preview` and `truncated`: as much of it as an event holds.
     `check` (blocking) raises EffectStale when something that the approval binds has changed; `act`
-    checks again and does it, or raises EffectStale. An `interruptible` act ends when its Run does; any other is done to its end."""
+    checks again and does it, or raises EffectStale. `again`: what would help then. An `interruptible` act ends when its Run does;
+    any other is done to its end."""
 
     diff: str
     check: Callable[[], None]
     act: Callable[[], Coroutine[None, None, CapabilityResult]]
+    again: str
     interruptible: bool = False
 
     @property

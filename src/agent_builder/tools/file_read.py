@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_builder.capsule.paths import FileRefused, WorkspacePath, parse_path
-from agent_builder.capsule.safe_open import FileVersion, open_directory, read_file, text_of
-from agent_builder.protocol.limits import READ_LINES, SEARCH_ENTRIES
+from agent_builder.capsule.safe_open import FileVersion, Place, open_directory, read_file, text_of
+from agent_builder.protocol.digest import digest_of
+from agent_builder.protocol.limits import READ_LINES, READ_RESULT_BYTES, SEARCH_ENTRIES
 from agent_builder.tools.calls import CapabilityResult, ok, refused
 from agent_builder.tools.cuts import Part, count_lines, counted, part_from_line, shown_path
 from agent_builder.tools.names import files_here
@@ -40,9 +41,10 @@ def read_text(workspace: Path, arguments: dict[str, object], reads: ReadRecord, 
 def show(version: FileVersion, data: bytes, part: Part, reads: ReadRecord) -> CapabilityResult:
     """One part of a file under a line that says what it is, and the record that it was seen."""
     reads.add(version.path.text, version.digest, (part.start, part.end))
-    text = data[part.start : part.end].decode()
+    text = f"{_heading(version, data, part)}\n{data[part.start : part.end].decode()}"
+    assert len(text.encode()) <= READ_RESULT_BYTES
     return ok(
-        f"{_heading(version, data, part)}\n{text}", **version_receipt(version), lines=count_lines(data), first_line=part.first_line,
+        text, **version_receipt(version), lines=count_lines(data), first_line=part.first_line,
         last_line=part.last_line, shown_bytes=part.end - part.start, truncated=part.end - part.start < version.bytes,
     )
 
@@ -79,6 +81,11 @@ def version_receipt(version: FileVersion) -> dict[str, object]:
     return {"content_digest": version.digest, "path_digest": version.path_digest, "file_bytes": version.bytes}
 
 
+def directory_receipt(chain: tuple[Place, ...]) -> dict[str, object]:
+    """Names every directory from the workspace down to the one that was looked into."""
+    return {"path_digest": digest_of(list(chain))}
+
+
 def _stat_directory(workspace: Path, path: WorkspacePath) -> CapabilityResult:
     try:
         with open_directory(workspace, path.parts) as directory:
@@ -87,10 +94,10 @@ def _stat_directory(workspace: Path, path: WorkspacePath) -> CapabilityResult:
                 for _ in found:
                     entries += 1
                     if entries > SEARCH_ENTRIES:
-                        return ok(f"{shown_path(path.text)}: directory, more than {SEARCH_ENTRIES} entries")
+                        return ok(f"{shown_path(path.text)}: directory, more than {SEARCH_ENTRIES} entries", **directory_receipt(directory.chain))
     except FileRefused as refusal:
         return refused(refusal.reason, refusal.sentence)
-    return ok(f"{shown_path(path.text)}: directory, {entries} {'entry' if entries == 1 else 'entries'}")
+    return ok(f"{shown_path(path.text)}: directory, {entries} {'entry' if entries == 1 else 'entries'}", **directory_receipt(directory.chain))
 
 
 def _heading(version: FileVersion, data: bytes, part: Part) -> str:
@@ -98,12 +105,20 @@ def _heading(version: FileVersion, data: bytes, part: Part) -> str:
     if part.start == 0 and part.end == len(data):
         return f"{shown}: {counted(lines, 'line')}, {version.bytes} bytes{_traits(data)}"
     if not part.whole_lines:
-        return (
-            f"{shown}: line {part.first_line} of {lines} is too long to be shown whole; "
-            f"{part.end - part.start} bytes from byte {part.start} of {version.bytes}{_traits(data)}"
-        )
+        return f"{shown}: {_cut_lines(part, lines)} {part.end - part.start} bytes from byte {part.start} of {version.bytes}{_traits(data)}"
     more = f"; for more call file_read_text with start_line {part.last_line + 1}" if part.end < len(data) else ""
     return f"{shown}: lines {part.first_line}-{part.last_line} of {lines}, {version.bytes} bytes in all{_traits(data)}{more}"
+
+
+def _cut_lines(part: Part, lines: int) -> str:
+    """What is shown begins or ends within a line."""
+    if part.first_line != part.last_line:
+        return f"parts of the lines {part.first_line}-{part.last_line} of {lines};"
+    behind = f"; for the lines behind it call file_read_text with start_line {part.last_line + 1}" if part.last_line < lines else ""
+    return (
+        f"line {part.first_line} of {lines} is too long to be shown whole; file_read_text cannot show the rest of it, file_grep shows "
+        f"it around a match{behind};"
+    )
 
 
 def _traits(data: bytes) -> str:

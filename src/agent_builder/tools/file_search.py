@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_builder.capsule.paths import FileRefused, usable_name
-from agent_builder.capsule.safe_open import open_directory, open_file, text_of
+from agent_builder.capsule.safe_open import Place, open_directory, open_file, text_of
 from agent_builder.capsule.walk import Found, Walk
 from agent_builder.protocol.digest import digest_of
 from agent_builder.protocol.limits import (
@@ -24,7 +24,7 @@ from agent_builder.protocol.limits import (
 )
 from agent_builder.tools.calls import CapabilityResult, ok
 from agent_builder.tools.cuts import clip, counted, shown_path
-from agent_builder.tools.file_read import file_refusal, path_argument
+from agent_builder.tools.file_read import directory_receipt, file_refusal, path_argument
 from agent_builder.tools.glob_pattern import GlobPattern, composed, parse_glob
 from agent_builder.tools.grep_pattern import GrepPattern, parse_grep
 
@@ -55,11 +55,24 @@ class _Lines:
 
 def glob(workspace: Path, arguments: dict[str, object], expired: Expired) -> CapabilityResult:
     try:
-        pattern = parse_glob(str(arguments["pattern"]))
+        return _glob(workspace, parse_glob(str(arguments["pattern"])), Walk(workspace, expired))
     except FileRefused as refusal:
         return file_refusal(workspace, "", refusal, expired)
-    walk, found, alike = Walk(workspace, expired), _Lines(), _Lines()
-    also = composed(pattern)
+
+
+def grep(workspace: Path, arguments: dict[str, object], expired: Expired) -> CapabilityResult:
+    where = str(arguments.get("path", ""))
+    try:
+        pattern = parse_grep(str(arguments["pattern"]), arguments.get("regex") is True)
+        search = _Grep(pattern, Walk(workspace, expired), expired)
+        search.run(workspace, where)
+    except FileRefused as refusal:
+        return file_refusal(workspace, where, refusal, expired)
+    return search.result()
+
+
+def _glob(workspace: Path, pattern: GlobPattern, walk: Walk) -> CapabilityResult:
+    found, alike, also = _Lines(), _Lines(), composed(pattern)
     for one in walk.below(_existing_start(workspace, pattern)):
         if one.refusal is not None and one.refusal.reason in _NO_FILES:
             walk.skipped[one.refusal.reason] += 1
@@ -73,17 +86,6 @@ def glob(workspace: Path, arguments: dict[str, object], expired: Expired) -> Cap
             walk.truncated.add(found.full)
             break
     return _glob_result(pattern, walk, found, alike)
-
-
-def grep(workspace: Path, arguments: dict[str, object], expired: Expired) -> CapabilityResult:
-    where = str(arguments.get("path", ""))
-    try:
-        pattern = parse_grep(str(arguments["pattern"]), arguments.get("regex") is True)
-        search = _Grep(pattern, Walk(workspace, expired), expired)
-        search.run(workspace, where)
-    except FileRefused as refusal:
-        return file_refusal(workspace, where, refusal, expired)
-    return search.result()
 
 
 def _existing_start(workspace: Path, pattern: GlobPattern) -> tuple[str, ...]:
@@ -110,7 +112,11 @@ def _glob_result(pattern: GlobPattern, walk: Walk, found: _Lines, alike: _Lines)
         lines.append(clip(f"note: stored with decomposed or composed letters and therefore no match: {names}", SEARCH_LINE_BYTES * 2))
     if not count and "[" in pattern.text:
         lines.append("note: [...] is a set of characters; write [[] for a literal [")
-    return _result(lines, walk, {"matches": count, "kind": "glob", "pattern_digest": digest_of(pattern.text)})
+    receipt = {
+        "matches": count, "kind": "glob", "pattern_digest": digest_of(pattern.text), "content_digest": digest_of(found.lines),
+        **directory_receipt(walk.chain),
+    }
+    return _result(lines, walk, receipt)
 
 
 @dataclass(slots=True)
@@ -119,6 +125,8 @@ class _Grep:
     walk: Walk
     expired: Expired
     found: _Lines = field(default_factory=_Lines)
+    chain: tuple[Place, ...] = ()
+    versions: list[tuple[str, str]] = field(default_factory=list)  # path and digest of each file that was read
     searched: int = 0
     hit: int = 0
     bytes: int = 0
@@ -142,7 +150,7 @@ class _Grep:
         with open_directory(workspace, path.directory) as parent:
             try:
                 with open_file(parent, path) as file:
-                    size = file.found.st_size
+                    size, self.chain = file.found.st_size, parent.chain
                 yield Found(path, parent, False, size, None)
                 return
             except FileRefused as refusal:
@@ -155,7 +163,7 @@ class _Grep:
 
     def _bounded(self, one: Found) -> bool:
         """Whether a bound ends the search before this file."""
-        if self.searched >= SEARCH_FILES:
+        if len(self.versions) >= SEARCH_FILES:
             self.walk.truncated.add("files")
         elif one.refusal is None and self.bytes + one.bytes > SEARCH_READ_BYTES:
             self.walk.truncated.add("bytes read")
@@ -172,6 +180,7 @@ class _Grep:
             with open_file(one.parent, one.path) as file:
                 version, data = file.read()
             self.bytes += version.bytes
+            self.versions.append((version.path.text, version.digest))
             text = text_of(one.path, data)
         except FileRefused as refusal:
             self.skipped.append(f"{shown_path(one.path.text)} ({refusal.reason})")
@@ -205,7 +214,8 @@ class _Grep:
             lines.append(clip(f"not searched: {', '.join(self.skipped[:SEARCH_SKIPPED_SHOWN])}{more}", SEARCH_LINE_BYTES * 3))
         receipt = {
             "matches": count, "kind": pattern.kind, "files_searched": self.searched, "files_skipped": len(self.skipped),
-            "pattern_digest": digest_of(pattern.text),
+            "pattern_digest": digest_of(pattern.text), "content_digest": digest_of(self.versions),
+            **directory_receipt(self.chain or self.walk.chain),
         }
         return _result(lines, self.walk, receipt)
 

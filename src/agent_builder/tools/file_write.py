@@ -22,9 +22,9 @@ from agent_builder.capsule.atomic_replace import (
 from agent_builder.capsule.paths import FileRefused, WorkspacePath
 from agent_builder.capsule.safe_open import FileVersion, read_file, text_of
 from agent_builder.protocol.digest import digest_bytes
-from agent_builder.protocol.limits import DIFF_BYTES, FILE_BYTES, READ_BYTES, WRITE_BYTES
+from agent_builder.protocol.limits import DIFF_BYTES, FILE_BYTES, READ_BYTES, READ_LINES, READ_RESULT_BYTES, WRITE_BYTES
 from agent_builder.tools.calls import CapabilityResult, ok, refused
-from agent_builder.tools.cuts import count_lines, counted, line_at, part_around, shown_path
+from agent_builder.tools.cuts import clip, count_lines, counted, line_at, part_around, part_from_line, shown_path
 from agent_builder.tools.diff import changed_lines, unified_diff
 from agent_builder.tools.edit_text import Occurrence, Replacement, closest_lines, occurrences, replace, with_endings_of
 from agent_builder.tools.effects import Effect, EffectStale
@@ -33,6 +33,7 @@ from agent_builder.tools.names import directories_here
 from agent_builder.tools.reads import Range, ReadRecord
 
 _LINES_NAMED = 10
+_AGAIN = "Read the file again before you propose another change."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def plan_edit(workspace: Path, arguments: dict[str, object], reads: ReadRecord, 
     try:
         target = _existing(workspace, path_argument(arguments["path"]))
         _check_fragments(target, old, new)
-        where = _only_occurrence(target, old, reads)
+        where = _only_occurrence(target, old, reads, expired)
         seen = _byte_range(target.text, where.start, where.end)
         if not reads.covers(target.version.path.text, target.version.digest, seen):
             raise _Refused(_unread(target, reads, seen, "Your old text occurs exactly once: call file_edit again with the same arguments."))
@@ -127,7 +128,7 @@ def _check_content(path: WorkspacePath, content: str) -> None:
         raise _Refused(refused("not_text", f"the content for {shown_path(path.text)} has a NUL character; files here are text"))
 
 
-def _only_occurrence(target: _Target, old: str, reads: ReadRecord) -> Occurrence:
+def _only_occurrence(target: _Target, old: str, reads: ReadRecord, expired: Callable[[], bool]) -> Occurrence:
     found = occurrences(target.text, old)
     if len(found) == 1:
         return found[0]
@@ -138,45 +139,63 @@ def _only_occurrence(target: _Target, old: str, reads: ReadRecord) -> Occurrence
             "call file_edit again with an old text that is longer, so that it occurs exactly once"
         )
         raise _Refused(_with_text(target, reads, "old_not_unique", text, _byte_range(target.text, found[0].start, found[0].end)))
-    raise _Refused(_not_found(target, old, reads))
+    raise _Refused(_not_found(target, old, reads, expired))
 
 
-def _not_found(target: _Target, old: str, reads: ReadRecord) -> CapabilityResult:
-    closest = closest_lines(target.text, old)
+def _not_found(target: _Target, old: str, reads: ReadRecord, expired: Callable[[], bool]) -> CapabilityResult:
+    closest = closest_lines(target.text, old, expired)
     near = "; the closest lines are:\n" + "\n".join(f"{number}: {line}" for number, line in closest) if closest else ""
-    text = f"nothing was changed: old does not occur in {target.shown}; call file_edit again with text copied exactly from the file{near}"
+    text = f"nothing was changed: old does not occur in {target.shown}; call file_edit again with text copied exactly from the file"
     place = _line_start(target.data, closest[0][0]) if closest else 0
-    return _with_text(target, reads, "old_not_found", text, (place, place))
+    return _with_text(target, reads, "old_not_found", text, (place, place), near)
 
 
 def _unread(target: _Target, reads: ReadRecord, wanted: Range, advice: str) -> CapabilityResult:
-    text = f"nothing was changed: this part of {target.shown} was not read in this Run. Here it is. {advice}"
-    return _with_text(target, reads, "not_read", text, wanted)
+    """Shows what is missing of `wanted`, from its first unread byte on."""
+    gap = reads.first_gap(target.version.path.text, target.version.digest, wanted)
+    missing = (wanted[0] if gap is None else gap, wanted[1])
+    end = part_around(target.data, missing).end
+    here = f"nothing was changed: this part of {target.shown} was not read in this Run. Here it is."
+    if end < wanted[1]:
+        here = (
+            f"nothing was changed: this part of {target.shown} was not read in this Run, and one answer cannot show all of it. Here is its "
+            f"beginning; call file_read_text with start_line {line_at(target.data, end)} for more of it, or change less at once."
+        )
+    return _with_text(target, reads, "not_read", f"{here} {advice}", missing)
 
 
-def _with_text(target: _Target, reads: ReadRecord, code: str, sentence: str, wanted: Range) -> CapabilityResult:
-    """The refusal and, unless the model has it already, the text around `wanted`, which then counts as read."""
+def _with_text(target: _Target, reads: ReadRecord, code: str, sentence: str, wanted: Range, near: str = "") -> CapabilityResult:
+    """The refusal and, unless the model has it already, the text around `wanted`, which then counts as read; so it is the
+    closest lines in `near` that are cut where both do not fit."""
     known = reads.covers(target.version.path.text, target.version.digest, wanted) and wanted[0] < wanted[1]
     part = part_around(target.data, wanted)
     if known or reads.covers(target.version.path.text, target.version.digest, (part.start, part.end)):
-        return refused(code, sentence, **version_receipt(target.version))
+        return refused(code, sentence + clip(near, READ_RESULT_BYTES - len(sentence.encode())), **version_receipt(target.version))
     shown = show(target.version, target.data, part, reads)
-    return refused(code, f"{sentence}\n{shown.text}", **shown.receipt)
+    room = READ_RESULT_BYTES - len(sentence.encode()) - len(shown.text.encode()) - 1
+    text = f"{sentence}{clip(near, room)}\n{shown.text}"
+    assert len(text.encode()) <= READ_RESULT_BYTES
+    return refused(code, text, **shown.receipt)
 
 
 def _require_whole_read(target: _Target, reads: ReadRecord) -> None:
     path, size = target.version.path.text, len(target.data)
-    gap = reads.first_gap(path, target.version.digest, size)
+    gap = reads.first_gap(path, target.version.digest, (0, size))
     if gap is None:
         return
     whole = part_around(target.data, (0, size))
     if whole.end == size and whole.start == 0:
         raise _Refused(_unread(target, reads, (0, size), "file_write would replace all of it: call it again if that is wanted, or file_edit for a part."))
     line = line_at(target.data, gap)
+    next_part = part_from_line(target.data, line, READ_LINES)
+    if next_part is not None and next_part.end <= gap:
+        missing = f"Line {line} is longer than that and cannot be read whole: use file_edit for a part of it."
+    else:
+        missing = f"Not read yet: from line {line} of {count_lines(target.data)} on. To change a part, use file_edit."
     raise _Refused(refused(
         "not_read",
         f"nothing was changed: file_write replaces all of {target.shown}, so all its {size} bytes must have been read in this Run, and one "
-        f"call reads {READ_BYTES} bytes. Not read yet: from line {line} of {count_lines(target.data)} on. To change a part, use file_edit.",
+        f"call reads {READ_BYTES} bytes. {missing}",
         **version_receipt(target.version),
     ))
 
@@ -219,7 +238,7 @@ def _replace_effect(workspace: Path, target: _Target, text: str, note: _EditNote
         added, removed = changed_lines(target.text, text)
         return _done(f"{target.shown} was changed: {counted(removed, 'line')} removed, {added} added", path, data, target.version.path_digest)
 
-    return Effect(diff, check, act)
+    return Effect(diff, check, act, _AGAIN)
 
 
 def _create_effect(workspace: Path, absent: AbsentFile, content: str, reads: ReadRecord) -> Effect:
@@ -237,7 +256,7 @@ def _create_effect(workspace: Path, absent: AbsentFile, content: str, reads: Rea
         reads.add(path, digest_bytes(data), (0, len(data)))
         return _done(f"{shown_path(path)} was created", path, data, absent.path_digest)
 
-    return Effect(diff, check, act)
+    return Effect(diff, check, act, _AGAIN)
 
 
 def _commit(change: Callable[[], None], shown: str) -> CapabilityResult | None:

@@ -85,11 +85,15 @@ class GlobPattern:
 
 def parse_glob(text: str) -> GlobPattern:
     """Raises FileRefused (`pattern`)."""
+    if not text or len(text.encode()) > PATTERN_BYTES:
+        raise FileRefused("pattern", f"a pattern has 1 to {PATTERN_BYTES} bytes; ** lists all files")
+    return _parsed(text)
+
+
+def _parsed(text: str) -> GlobPattern:
     plain = text.removeprefix("./")
     if plain.endswith("/"):
         plain += _DEEP
-    if not text or len(text.encode()) > PATTERN_BYTES:
-        raise FileRefused("pattern", f"a pattern has 1 to {PATTERN_BYTES} bytes; ** lists all files")
     if plain.startswith("/"):
         raise FileRefused("pattern", "the pattern is absolute; give it relative to the workspace, for example **/*.md")
     parts = plain.split("/")
@@ -99,8 +103,9 @@ def parse_glob(text: str) -> GlobPattern:
 
 
 def composed(pattern: GlobPattern) -> GlobPattern:
-    """The same pattern with composed letters, to notice a name that differs in nothing else."""
-    return parse_glob(unicodedata.normalize("NFC", pattern.text))
+    """The same pattern with composed letters, to notice a name that differs in nothing else. Some letters have no composed form
+    and become longer: such a pattern is still the one that was taken."""
+    return _parsed(unicodedata.normalize("NFC", pattern.text))
 
 
 def _tokens(part: str) -> tuple[_Token, ...]:

@@ -42,12 +42,13 @@ _RESOLUTION = {
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """What the operator is asked. `diff`: all of it; `preview`: as much as an event holds. `check` (blocking)
+    """What the operator is asked. `arguments_digest`: of exactly the call that waits. `diff`: all of it; `preview`: as much as an event holds. `check` (blocking)
     raises EffectStale when something that the approval binds has changed. `wait_s`: seconds until `expires_at`."""
 
     run_id: str
     call_id: str
     tool_id: str
+    arguments_digest: str
     preview: str
     truncated: bool
     diff: str
@@ -64,6 +65,7 @@ class PermissionView:
     run_id: str
     call_id: str
     tool_id: str
+    arguments_digest: str
     preview: str
     truncated: bool
     expires_at: datetime
@@ -102,8 +104,8 @@ class _Permission:
     def view(self) -> PermissionView:
         asked = self.request
         return PermissionView(
-            permission_id=self.permission_id, run_id=asked.run_id, call_id=asked.call_id, tool_id=asked.tool_id, preview=asked.preview,
-            truncated=asked.truncated, expires_at=asked.expires_at, state=self.state.value, decided_at=self.decided_at,
+            permission_id=self.permission_id, run_id=asked.run_id, call_id=asked.call_id, tool_id=asked.tool_id,
+            arguments_digest=asked.arguments_digest, preview=asked.preview, truncated=asked.truncated, expires_at=asked.expires_at, state=self.state.value, decided_at=self.decided_at,
         )
 
 
@@ -191,8 +193,8 @@ class Permissions:
 def _requested(permission: _Permission) -> PermissionRequested:
     asked = permission.request
     return PermissionRequested(
-        permission_id=permission.permission_id, call_id=asked.call_id, tool_id=asked.tool_id, preview=asked.preview,
-        truncated=asked.truncated, expires_at=asked.expires_at,
+        permission_id=permission.permission_id, call_id=asked.call_id, tool_id=asked.tool_id, arguments_digest=asked.arguments_digest,
+        preview=asked.preview, truncated=asked.truncated, expires_at=asked.expires_at,
     )
 
 

@@ -45,10 +45,10 @@ class ReadRecord:
             return True
         return any(start <= wanted[0] and wanted[1] <= end for start, end in self._ranges(path, digest))
 
-    def first_gap(self, path: str, digest: str, size: int) -> int | None:
-        """The first byte of this version that was not seen; None when all `size` bytes were."""
-        end = next((end for start, end in self._ranges(path, digest) if start == 0), 0)
-        return end if end < size else None
+    def first_gap(self, path: str, digest: str, wanted: Range) -> int | None:
+        """The first byte of `wanted` that was not seen in this version; None when all were."""
+        end = next((end for start, end in self._ranges(path, digest) if start <= wanted[0] < end), wanted[0])
+        return end if end < wanted[1] else None
 
     def edited(self, path: str, old_digest: str, new_digest: str, replaced: Range, new_bytes: int) -> None:
         """This Run replaced `replaced` by `new_bytes` bytes: what was seen around it and what it wrote are known."""

@@ -27,6 +27,7 @@ from agent_builder.protocol.errors import (
 from agent_builder.protocol.events import (
     PermissionRequested,
     PermissionResolved,
+    RunStarted,
     ToolCallFinished,
     ToolCallProposed,
     ToolCallStarted,
@@ -34,7 +35,7 @@ from agent_builder.protocol.events import (
 
 ONE = f"{AGENT}/runs/{{run_id}}"
 AUDIT_TYPES = tuple(
-    kind.type for kind in (ToolCallProposed, PermissionRequested, PermissionResolved, ToolCallStarted, ToolCallFinished)
+    kind.type for kind in (RunStarted, ToolCallProposed, PermissionRequested, PermissionResolved, ToolCallStarted, ToolCallFinished)
 )
 _RUNTIME = (AgentDraining, AgentDamaged)
 
