@@ -1,5 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,3 +69,15 @@ def test_the_ends_say_why_and_what_is_not_known() -> None:
     ((finished,), (unstarted,)) = (OpenEnds(events(WHOLE[6:cut])).closed("interrupted")[-1:] for cut in (10, 7))
     assert isinstance(finished, ToolCallFinished) and isinstance(unstarted, ToolCallFinished)
     assert (finished.outcome, unstarted.outcome, finished.code) == ("outcome_unknown", "failed", "interrupted")
+
+
+@pytest.mark.parametrize(("tool_id", "outcome"), [
+    ("file/edit", "outcome_unknown"), ("file/write", "outcome_unknown"), ("exec/run", "outcome_unknown"), ("file/of_later", "outcome_unknown"),
+    ("file/read_text", "failed"), ("file/stat", "failed"), ("file/glob", "failed"), ("file/grep", "failed"), ("builtin/echo", "failed"),
+])
+def test_only_what_may_have_had_an_effect_ends_unknown(tool_id: str, outcome: str) -> None:
+    ends = OpenEnds(events([
+        ToolCallProposed(call_id="one", tool_id=tool_id, arguments_digest="d", preview="p", written_as_text=False),
+        ToolCallStarted(call_id="one", tool_id=tool_id),
+    ]))
+    assert ends.closed("cancelled", NOW) == [ToolCallFinished(call_id="one", tool_id=tool_id, outcome=outcome, code="cancelled", receipt={})]  # type: ignore[arg-type]

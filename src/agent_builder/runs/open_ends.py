@@ -9,6 +9,7 @@ from agent_builder.protocol.events import (
     Event,
     ModelRequestStarted,
     ModelResponseFinished,
+    Outcome,
     Payload,
     PermissionRequested,
     PermissionResolved,
@@ -19,6 +20,8 @@ from agent_builder.protocol.events import (
     TransportAttemptStarted,
 )
 from agent_builder.protocol.messages import Usage
+from agent_builder.protocol.tool_catalog import CATALOG
+from agent_builder.protocol.toolspec import NOTHING
 
 
 class OpenEnds:
@@ -63,9 +66,8 @@ class OpenEnds:
         """The missing ends, with the code that ended the Run. `now`: when that was; None where nobody was there to see."""
         ends: list[Payload] = [PermissionResolved(permission_id=permission, decision="stale") for permission in self._permissions]
         for call_id, (tool_id, started) in self._tools.items():
-            ends.append(ToolCallFinished(
-                call_id=call_id, tool_id=tool_id, outcome="outcome_unknown" if started else "failed", code=reason, receipt={}
-            ))
+            outcome: Outcome = "outcome_unknown" if started and _has_effects(tool_id) else "failed"
+            ends.append(ToolCallFinished(call_id=call_id, tool_id=tool_id, outcome=outcome, code=reason, receipt={}))
         if self._attempt is not None:
             attempt = TransportAttemptStarted.model_validate(self._attempt.payload)
             ms = None if now is None else (now - self._attempt.time) // timedelta(milliseconds=1)
@@ -73,3 +75,9 @@ class OpenEnds:
         if self._call is not None:
             ends.append(ModelResponseFinished(call=self._call, reason=reason, usage=Usage(complete=False)))
         return ends
+
+
+def _has_effects(tool_id: str) -> bool:
+    """Whether a call that was cut may have changed something. Of a tool of another version that is not known."""
+    spec = CATALOG.get(tool_id)
+    return spec is None or spec.effects != NOTHING

@@ -133,11 +133,12 @@ class Run:
         return self._cancel_asked
 
     def cancel(self) -> bool:
-        """Asks for the end; the terminal event says when it is reached. False when that has come already."""
+        """Asks for the end; the terminal event says when it is reached. False when that has come already. Asked again, what ends
+        things in order is not disturbed."""
         if self.state is RunState.ENDED:
             return False
-        self.state, self._cancel_asked = RunState.CANCELLING, True
-        if self._play_task is not None:
+        first, self.state, self._cancel_asked = not self._cancel_asked, RunState.CANCELLING, True
+        if first and self._play_task is not None:
             self._play_task.cancel()
         return True
 
