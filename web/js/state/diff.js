@@ -1,4 +1,4 @@
-/** A unified diff as lines with their numbers. */
+/** A unified diff as lines with their numbers. Its paths are written without the a/ and b/ of git. */
 
 /** What a permission carries in full is a diff for a file, and words for a command. */
 export function isDiff(text) {
@@ -29,8 +29,7 @@ function readLine(line, place, result) {
   }
   const header = !place.inHunk && /^(---|\+\+\+) (.*)$/.exec(line);
   if (header) {
-    const path = header[2].split("\t")[0].replace(/^[ab]\//, "");
-    if (path !== "/dev/null" && path !== "(no file)") result.path = path;
+    if (header[1] === "+++") result.path = header[2];
     return;
   }
   bodyLine(line, place, result);

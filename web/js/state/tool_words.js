@@ -23,12 +23,12 @@ export function targetOf(preview) {
   return line.length > MAX_TARGET_CHARS ? `${[...line].slice(0, MAX_TARGET_CHARS).join("")}…` : line;
 }
 
-/** @returns {{effect: string, n: number}[]} finished calls that did something, most telling first */
+/** @returns {{effect: string, n: number}[]} finished calls that did something, most telling first; one that was only answered again did nothing */
 export function effectsOf(calls) {
   const counts = new Map();
   for (const call of calls) {
     const effect = EFFECTS[call.tool_id];
-    if (call.outcome === "ok" && effect) counts.set(effect, (counts.get(effect) ?? 0) + 1);
+    if (call.outcome === "ok" && call.code !== "repeated" && effect) counts.set(effect, (counts.get(effect) ?? 0) + 1);
   }
   const order = ["changed", "ran", "delegated", "read", "searched", "looked"];
   return order.filter((effect) => counts.has(effect)).map((effect) => ({ effect, n: counts.get(effect) }));
@@ -51,5 +51,5 @@ function fromJson(preview) {
 }
 
 function fromDiff(preview) {
-  return /^\+\+\+ (?:b\/)?([^\t\n]+)/m.exec(preview ?? "")?.[1] ?? null;
+  return /^\+\+\+ ([^\n]+)/m.exec(preview ?? "")?.[1] ?? null;
 }

@@ -49,6 +49,15 @@ test("a new file has only its new path", () => {
   assert.ok(!isDiff("printf 'x'\n\nBash builtin"));
 });
 
+test("a path is shown as it is, also one that begins like git's", () => {
+  for (const path of ["a/config.py", "b/run.sh", "a/b/c", "(no file)"]) {
+    assert.equal(parseDiff(`--- ${path}\n+++ ${path}\n@@ -1 +1 @@\n-x\n+y\n`).path, path);
+    const made = `--- (no file)\n+++ ${path}\n@@ -0,0 +1 @@\n+y\n`;
+    assert.equal(parseDiff(made).path, path);
+    assert.equal(targetOf(made), path);
+  }
+});
+
 const file = (path, more = {}) => ({ path, bytes: 10, attachable: true, ...more });
 const FILES = [file("notes.md"), file("docs/plan.md"), file("会议 纪要.md"), file("a/x.md"), file("b/x.md"), file("photo.bin", { attachable: false })];
 const named = (text) => namedFiles(text, FILES).map((each) => each.path);
@@ -89,6 +98,11 @@ test("a call's target is its path, its command or the first words of it", () => 
 test("the foot line counts what was done and leaves out what was not", () => {
   const calls = [["file/read_text", "ok"], ["file/read_text", "ok"], ["file/edit", "ok"], ["exec/run", "denied"], ["other", "ok"]].map(([tool_id, outcome]) => ({ tool_id, outcome }));
   assert.deepEqual(effectsOf(calls), [{ effect: "changed", n: 1 }, { effect: "read", n: 2 }]);
+});
+
+test("a call that was only answered again is not counted a second time", () => {
+  const edit = { tool_id: "file/edit", outcome: "ok" };
+  assert.deepEqual(effectsOf([edit, { ...edit, code: "repeated" }]), [{ effect: "changed", n: 1 }]);
 });
 
 const run = [
