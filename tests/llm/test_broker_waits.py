@@ -385,8 +385,42 @@ async def test_a_model_that_was_put_away_is_loaded_outside_the_first_frame_clock
             asked.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asked
-            await fake.closed(2)
+            await fake.closed()
             assert asking.models.prefill.cancelled_prompt_s(fake.url) == 0
+
+
+async def test_a_load_that_takes_longer_than_a_run_goes_on_for_the_next_one() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake, timeouts=SHORT) as asking:
+            await asking.model()
+            fake.loaded, fake.load_gate = False, Gate()
+            first = asyncio.ensure_future(asking.ask(deadline=asking.clock.monotonic() + 240))
+            await until(lambda: asking.stages[-1:] == ["loading_model"])
+            await fake.loading()
+            await passes(asking, 240)
+            with pytest.raises(RunDeadline):
+                await first
+            await fake.closed()
+            second = asyncio.ensure_future(asking.ask())
+            await until(lambda: len(asking.stages) > 2 and asking.stages[-1] == "loading_model")
+            assert [closed.path for closed in fake.left] == ["/api/chat"]
+            fake.load_gate.open()
+            assert (await second).text == "ok"
+            assert len(fake.loads) == 1
+
+
+async def test_the_end_of_the_gateway_ends_a_load() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake) as asking:
+            await asking.model()
+            fake.loaded, fake.load_gate = False, Gate()
+            asked = asyncio.ensure_future(asking.ask())
+            await fake.loading()
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+        await fake.closed(2)
+        assert asking.models._entries["test"].reloading is None
 
 
 async def test_after_loading_there_is_all_of_the_prompt_to_read() -> None:

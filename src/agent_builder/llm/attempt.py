@@ -236,6 +236,10 @@ class Attempt:
             await self._models.reload(task.model)
         except RunError:
             pass  # the call itself will meet what is wrong, and tell it
+        except asyncio.CancelledError:
+            if self.first_frame:
+                self._models.needs_no_reload(task.model)
+            raise
         finally:
             self._loading = False
             self._wake()

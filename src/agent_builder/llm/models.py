@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from agent_builder.protocol.model_profile import ModelProfile, QualifiedModel
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import RenderedRequest, TokenCounter
 
+log = logging.getLogger(__name__)
 State = Literal["loading", "ready", "degraded"]
 ModelOff = Literal["switched_off", "window_too_small"]
 """Why an entry is not used although its model server may be well."""
@@ -67,6 +69,7 @@ class _Entry:
     vocabulary: str | None = None
     prefix: tuple[tuple[str, ...], int] | None = None  # digests of tools and system message, and their reported tokens
     loading: asyncio.Event | None = None
+    reloading: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -194,9 +197,17 @@ class Models:
         self._first_load.set()
 
     async def reload(self, model: QualifiedModel) -> None:
-        """Waits for a model that its server had to put away. Raises what the client raises."""
-        await Load(self.client, self.prefill, self._clock).bare(model)
-        await self._check_loaded(self._entries[model.model_id], model)
+        """Waits for a model that its server had to put away. The load goes on when the waiter leaves, since one that takes
+        longer than a Run would otherwise be begun again by each. What goes wrong, the call itself will meet and tell."""
+        entry = self._entries[model.model_id]
+        if entry.reloading is None:
+            entry.reloading = asyncio.ensure_future(self._reload(entry, model))
+        await asyncio.shield(entry.reloading)
+
+    def needs_no_reload(self, model: QualifiedModel) -> None:
+        """The model answers: nothing is to be waited for any more."""
+        if (reloading := self._entries[model.model_id].reloading) is not None:
+            reloading.cancel()
 
     def is_ready(self, model: QualifiedModel, loaded: Loaded | None) -> bool:
         """Whether what the provider says of its memory is this model, with the window that a call asks for. For another
@@ -231,6 +242,10 @@ class Models:
         return not self._prove(entry, model, rendered, observed) or observed >= least
 
     async def close(self) -> None:
+        reloading = [entry.reloading for entry in self._entries.values() if entry.reloading is not None]
+        for task in reloading:
+            task.cancel()
+        await asyncio.gather(*reloading, return_exceptions=True)
         self.client.close()
 
     async def _load(self, entry: _Entry, model: QualifiedModel, warm_up: RenderedRequest) -> None:
@@ -248,6 +263,15 @@ class Models:
         if model.model_id == self.default_id:
             self.state = "degraded" if entry.fault or entry.disabled else "ready"
             self._first_load.set()
+
+    async def _reload(self, entry: _Entry, model: QualifiedModel) -> None:
+        try:
+            await Load(self.client, self.prefill, self._clock).bare(model)
+            await self._check_loaded(entry, model)
+        except RunError as error:
+            log.info("a model that was put away is not loaded again: %s", error.code)
+        finally:
+            entry.reloading = None
 
     async def _check_loaded(self, entry: _Entry, model: QualifiedModel) -> None:
         try:
