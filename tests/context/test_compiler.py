@@ -57,7 +57,7 @@ def test_nothing_over_the_budget_is_ever_rendered(history, text, steps, window, 
         return
     counted = sum(counter.count(str(m["content"])) + sum(counter.count(json.dumps(c["function"]["arguments"], ensure_ascii=False)) for c in m.get("tool_calls", ()))
                   for m in request.messages) + sum(counter.count(json.dumps(tool)) for tool in request.tools)
-    assert counted + counter.reserve <= request.admission_tokens <= model.input_budget
+    assert counted + counter.overhead.request <= request.admission_tokens <= model.input_budget
     assert request.text_tokens <= request.admission_tokens
 
 

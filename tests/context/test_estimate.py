@@ -19,7 +19,7 @@ def test_the_fallback_counts_each_utf8_byte_as_a_token(text, tokens):
 
 
 def test_the_fallback_says_what_it_is():
-    assert (BYTES_COUNTER.name, BYTES_COUNTER.reserve, BYTES_COUNTER.exact) == ("utf8-bytes-upper-bound-v1", 256, False)
+    assert (BYTES_COUNTER.name, BYTES_COUNTER.overhead.request, BYTES_COUNTER.exact) == ("utf8-bytes-upper-bound-v1", 256, False)
 
 
 @given(samples)

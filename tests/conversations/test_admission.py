@@ -7,13 +7,16 @@ import pytest
 
 from agent_builder.context.compiler import render_call
 from agent_builder.conversations.planning import COMPACTED_THROUGH
+from agent_builder.llm.models import Models
 from agent_builder.protocol.errors import InstructionsRefused, ModelContextLimit, ModelContextTooSlow, ModelNotFound
 from agent_builder.protocol.messages import CompletedTurnContext
+from agent_builder.protocol.request import START_OVERHEAD, TemplateOverhead
 from agent_builder.storage.boundaries import BoundaryConflict, head_boundary
+from agent_builder.storage.calibration import put_overhead
 from agent_builder.storage.turns import bundles
 from tests.support.conversing import Conversing, conversing
 from tests.support.fake_ollama import FakeOllama
-from tests.support.plans import an_attachment
+from tests.support.plans import EXACT_COUNTER, an_attachment
 
 FILLER = "word " * 400
 
@@ -180,3 +183,26 @@ async def test_the_plan_is_the_same_before_and_after_a_restart(tmp_path: Path, f
         await talk.observe(first.scope, *[(1000, 1200)] * 3)
         run = await talk.begin("two")
         assert (await talk.admission.admit(run)).plan.digest == (await talk.restarted().admission.admit(run)).plan.digest
+
+
+async def test_what_was_learnt_of_the_template_admits_more_history_also_after_a_restart(
+    tmp_path: Path, fake: FakeOllama, monkeypatch: pytest.MonkeyPatch
+):
+    async def exact(models, model):
+        return EXACT_COUNTER
+
+    monkeypatch.setattr(Models, "counter", exact)
+    async with conversing(tmp_path, fake, semantic_summary=False, window_cap=8192) as talk:
+        for number in range(80):
+            before = await talk.say(f"q{number}", "word " * 10)
+        assert before.counter.overhead == START_OVERHEAD
+        assert before.plan.history.included < 79
+        learnt = TemplateOverhead(100, 4, 16, 16)
+        await talk.database.run(lambda conn: put_overhead(conn, before.scope, learnt, talk.clock.now()))
+        for admission in (talk, talk.restarted(semantic_summary=False)):
+            run = await admission.begin("and now?")
+            after = await admission.admission.admit(run)
+            await admission.fail(run.turn)
+            assert after.counter.overhead == learnt
+            assert after.plan.history.included == 80
+            assert first_request(after).admission_tokens == after.plan.admission.tokens

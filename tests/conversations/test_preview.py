@@ -5,13 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from agent_builder.context.compiler import render_call
 from agent_builder.context.estimate import calibration_scope
 from agent_builder.conversations.planning import no_tools
 from agent_builder.conversations.preview import Preview
+from agent_builder.llm.models import Models
 from agent_builder.protocol.errors import NotFound
 from agent_builder.protocol.ids import new_id
+from agent_builder.protocol.request import TemplateOverhead
+from agent_builder.storage.calibration import Observation, add_observation, put_overhead
 from tests.support.conversing import Conversing, conversing
 from tests.support.fake_ollama import FakeOllama
+from tests.support.plans import EXACT_COUNTER
 
 
 def preview(talk: Conversing) -> Preview:
@@ -120,3 +125,31 @@ async def test_an_unknown_conversation_is_not_found(tmp_path: Path, fake: FakeOl
     async with conversing(tmp_path, fake) as talk:
         with pytest.raises(NotFound):
             await preview(talk).of(new_id())
+
+
+async def test_samples_are_measured_by_the_overhead_now_in_force(tmp_path: Path, fake: FakeOllama, monkeypatch: pytest.MonkeyPatch):
+    """What was learnt since an answer neither moves the estimate nor widens its error."""
+    async def exact(models, model):
+        return EXACT_COUNTER
+
+    monkeypatch.setattr(Models, "counter", exact)
+    async with conversing(tmp_path, fake) as talk:
+        for number in range(3):
+            admitted = await talk.say(f"question {number}")
+            request = render_call(admitted.plan, (), with_tools=True, finalize=False, counter=admitted.counter)
+            adds = 100 + 4 * len(request.messages)
+            seen = Observation(
+                admitted.scope, new_id(), request.digest, request.text_tokens, request.spare_tokens, request.units,
+                request.text_tokens + adds, None, None, True, talk.clock.now(),
+            )
+            await talk.database.run(lambda conn, seen=seen: add_observation(conn, seen))
+        before = (await preview(talk).of(talk.conversation_id)).projection
+        learnt = TemplateOverhead(108, 4, 16, 16)
+        await talk.database.run(lambda conn: put_overhead(conn, admitted.scope, learnt, talk.clock.now()))
+        after = (await preview(talk).of(talk.conversation_id)).projection
+        assert before is not None and after is not None
+        assert before.error_tokens > 30 >= after.error_tokens
+        empty = await talk.admission.admit(await talk.begin("."))
+        truth = empty.plan.totals.text + 100 + 4 * (len(empty.plan.turns) * 2 + 2)
+        assert abs(after.fixed_context_tokens - truth) <= after.error_tokens + 4
+        assert after.safe_user_tokens > before.safe_user_tokens

@@ -14,7 +14,7 @@ from agent_builder.llm.models import Models
 from agent_builder.protocol.digest import digest_of
 from agent_builder.protocol.events import Payload, RunStage, TransportAttemptFinished
 from agent_builder.protocol.model_profile import ModelProfile, QualifiedModel, Timeouts
-from agent_builder.protocol.request import RenderedRequest
+from agent_builder.protocol.request import RenderedRequest, Units
 from agent_builder.protocol.tool_catalog import CATALOG
 from agent_builder.protocol.toolspec import ToolSpec
 from tests.support.clock import MovableClock
@@ -37,8 +37,8 @@ def rendered(*messages: str, tools: Sequence[ToolSpec] = (), system: str = "Be b
     schemas = tuple(spec.provider_schema() for spec in tools)
     sizes = (len(json.dumps(schemas)) // 4 if schemas else 0, *(len(str(text["content"])) // 4 + 1 for text in texts))
     return RenderedRequest(
-        messages=tuple(texts), tools=schemas, admission_tokens=sum(sizes) + 16 * len(texts) + 256, text_tokens=sum(sizes),
-        message_bytes=sum(len(str(text["content"]).encode()) for text in texts), counter="gguf-bpe-v1" if exact else "utf8-bytes-upper-bound-v1",
+        messages=tuple(texts), tools=schemas, admission_tokens=sum(sizes) + 16 * len(texts) + 256, text_tokens=sum(sizes), spare_tokens=0,
+        units=Units(messages=len(texts)), message_bytes=sum(len(str(text["content"]).encode()) for text in texts), counter="gguf-bpe-v1" if exact else "utf8-bytes-upper-bound-v1",
         exact=exact, digest=digest_of([texts, schemas]), prefix_digests=(digest_of(schemas), *map(digest_of, texts)), prefix_tokens=sizes,
     )
 

@@ -1,5 +1,6 @@
 """Exact counts: a vocabulary as a server tells it becomes a counter, and a text that was counted is not counted again."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from agent_builder.protocol.limits import (
     TOKENIZER_INLINE_BYTES,
     TOKENIZERS_LOADED,
 )
+from agent_builder.protocol.request import TemplateOverhead
 
 PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
 BYTES = [chr(code) for code in PRINTABLE] + [chr(256 + index) for index in range(256 - len(PRINTABLE))]
@@ -142,7 +144,16 @@ async def test_a_tokenizer_is_kept_on_disk_by_vocabulary_and_found_by_weights(tm
     digest, first = await Tokenizers(tmp_path / "cache").counter("weights", asked)
     again, second = await Tokenizers(tmp_path / "cache").counter("weights", asked)
     assert (again, second.count("abc"), asked.times) == (digest, first.count("abc"), 1)
-    assert (first.name, first.exact, first.per_message, first.reserve) == ("gguf-bpe-v1", True, 16, 256)
+    assert (first.name, first.exact, first.overhead) == ("gguf-bpe-v1", True, TemplateOverhead(256, 16, 16, 16))
+
+
+async def test_texts_are_counted_ahead_also_for_a_counter_that_has_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Tokenizers(tmp_path / "cache")
+    _, base = await made.counter("weights", Asked(told()))
+    learnt, long = replace(base, overhead=TemplateOverhead(0, 0, 0, 0)), "ab" * TOKENIZER_INLINE_BYTES
+    await made.count_ahead(learnt, [long])
+    monkeypatch.setattr(ExactCounter, "_tokens", lambda self, text: -1)
+    assert learnt.count(long) == TOKENIZER_INLINE_BYTES
 
 
 async def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:

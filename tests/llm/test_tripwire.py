@@ -7,7 +7,7 @@ import pytest
 
 from agent_builder.context.costs import message_cost
 from agent_builder.llm.tripwire import counts_cached_tokens, exact_bound, rough_bound
-from agent_builder.protocol.limits import BYTES_TEMPLATE_RESERVE, MESSAGE_TEMPLATE_TOKENS, SEAM_TOKENS, TRIPWIRE_TOKENS
+from agent_builder.protocol.limits import SEAM_TOKENS, TRIPWIRE_TOKENS
 from agent_builder.protocol.request import TokenCounter
 from tests.llm.bench import READ, rendered
 from tests.support.fake_ollama import RECORDINGS
@@ -66,7 +66,7 @@ def as_the_recorded_template_renders(name: str, tools: bool) -> str:
 
 @pytest.mark.parametrize(("name", "tools"), [("show", True), ("show-no-tools", False)])
 def test_a_template_that_leaves_out_tool_calls_trips_nothing(name: str, tools: bool) -> None:
-    counter = TokenCounter("test", lambda text: len(text) // 4, MESSAGE_TEMPLATE_TOKENS, BYTES_TEMPLATE_RESERVE, exact=True)
+    counter = TokenCounter("test", lambda text: len(text) // 4, exact=True)
     sizes = tuple(message_cost(message, counter).text for message in HISTORY)
     request = replace(
         rendered("x"), messages=tuple(HISTORY), text_tokens=sum(sizes), prefix_tokens=(0, *sizes), exact=True,

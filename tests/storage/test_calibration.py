@@ -1,13 +1,24 @@
 from datetime import timedelta
 
 from agent_builder.protocol.limits import CALIBRATION_SAMPLES, CALIBRATION_SCOPES
-from agent_builder.storage.calibration import Observation, add_observation, get_rate, observations, put_rate
+from agent_builder.protocol.request import TemplateOverhead, Units
+from agent_builder.storage.calibration import (
+    Observation,
+    add_observation,
+    get_overhead,
+    get_rate,
+    observations,
+    put_overhead,
+    put_rate,
+)
 from agent_builder.storage.database import Database
 from tests.support.stored import NOW, open_state
 
 
 def seen(scope: str, number: int) -> Observation:
-    return Observation(scope, f"run-{number}", "digest", 100 + number, 90 + number, None if number % 2 else 40, 250, bool(number % 2), NOW)
+    return Observation(
+        scope, f"run-{number}", "digest", 100 + number, 7, Units(3, 2, number), 90 + number, None if number % 2 else 40, 250, bool(number % 2), NOW
+    )
 
 
 async def test_observations_come_back_newest_first_within_their_scope(state: Database) -> None:
@@ -55,3 +66,20 @@ async def test_a_rate_is_replaced_and_the_oldest_go(state: Database) -> None:
         return before, get_rate(conn, "first"), get_rate(conn, "rate-0"), get_rate(conn, "unheard")
 
     assert await state.run(fill) == (20.25, None, 0.0, None)
+
+
+async def test_an_overhead_is_replaced_and_the_oldest_go_also_over_a_restart(state: Database, tmp_path) -> None:
+    def fill(conn):
+        put_overhead(conn, "first", TemplateOverhead(200, 8, 9, 10), NOW)
+        put_overhead(conn, "first", TemplateOverhead(100, 4, 5, 6), NOW)
+        before = get_overhead(conn, "first")
+        for number in range(CALIBRATION_SCOPES):
+            put_overhead(conn, f"scope-{number}", TemplateOverhead(number, 1, 2, 3), NOW + timedelta(seconds=number + 1))
+        return before
+
+    assert await state.run(fill) == TemplateOverhead(100, 4, 5, 6)
+    await state.close()
+    again = await open_state(tmp_path)
+    found = await again.read(lambda conn: [get_overhead(conn, scope) for scope in ("first", "scope-0", "unheard")])
+    await again.close()
+    assert found == [None, TemplateOverhead(0, 1, 2, 3), None]

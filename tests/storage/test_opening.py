@@ -6,8 +6,11 @@ import pytest
 
 from agent_builder.protocol.errors import AgentDamaged
 from agent_builder.protocol.limits import QUICK_CHECK_BYTES
-from agent_builder.storage.migrations import AGENT_MIGRATIONS, REGISTRY_MIGRATIONS
+from agent_builder.protocol.request import Units
+from agent_builder.storage.calibration import Observation, add_observation, get_overhead, get_rate, observations
+from agent_builder.storage.migrations import AGENT_MIGRATIONS, REGISTRY_MIGRATIONS, agent_1
 from agent_builder.storage.opening import open_writer
+from tests.support.stored import NOW
 
 
 def first(conn: sqlite3.Connection) -> None:
@@ -133,3 +136,19 @@ def test_the_shipped_migrations_make_a_sound_file(tmp_path: Path, migrations) ->
         assert conn.execute("PRAGMA user_version").fetchone()[0] == len(migrations)
         assert conn.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
         assert conn.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_observations_without_the_size_of_their_texts_go_and_all_else_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with closing(open_writer(path, (agent_1,))) as conn:
+        conn.execute("INSERT INTO observations VALUES (1, 'scope', 'run', 'digest', 900, 300, NULL, NULL, 1, 5)")
+        conn.execute("INSERT INTO conversations VALUES (1, 'c', 'Birds', 1, 1, 1)")
+        conn.execute("INSERT INTO rates VALUES ('m gguf-bpe-v1', 50.0, 1)")
+        conn.commit()
+    with closing(open_writer(path, AGENT_MIGRATIONS)) as conn:
+        assert observations(conn, "scope", 9) == []
+        assert get_overhead(conn, "scope") is None
+        assert conn.execute("SELECT title FROM conversations").fetchall() == [("Birds",)]
+        assert get_rate(conn, "m gguf-bpe-v1") == 50.0
+        add_observation(conn, seen := Observation("scope", "run", "digest", 900, 10, Units(4, 1, 1), 960, None, None, True, NOW))
+        assert observations(conn, "scope", 9) == [seen]

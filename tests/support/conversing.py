@@ -15,6 +15,7 @@ from agent_builder.protocol.events import Payload, RunIdentity, make_event
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.messages import Attachment, Exchange, Usage
 from agent_builder.protocol.model_profile import ModelProfile
+from agent_builder.protocol.request import START_OVERHEAD, Units
 from agent_builder.runs.admitted import AdmittedTurn
 from agent_builder.storage.calibration import Observation, add_observation
 from agent_builder.storage.conversations import create_conversation
@@ -85,9 +86,10 @@ class Conversing:
         return admitted
 
     async def observe(self, scope: str, *pairs: tuple[int, int], exact: bool = False) -> None:
-        """Pairs of planned and reported tokens."""
+        """Pairs of planned and reported tokens, as long as nothing was learnt of the template."""
         for estimated, observed in pairs:
-            seen = Observation(scope, new_id(), "d", estimated, observed, None, None, exact, self.clock.now())
+            text = estimated - START_OVERHEAD.request
+            seen = Observation(scope, new_id(), "d", text, 0, Units(), observed, None, None, exact, self.clock.now())
             await self.database.run(lambda conn, seen=seen: add_observation(conn, seen))
 
     def reading_speed(self, tokens_per_s: float, model_id: str = "test") -> None:

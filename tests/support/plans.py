@@ -4,8 +4,10 @@ from datetime import date
 
 from hypothesis import strategies as st
 
+from agent_builder.context.compiler import compile_plan, render_call
 from agent_builder.context.estimate import BYTES_COUNTER
 from agent_builder.context.inputs import PlanInputs
+from agent_builder.context.results import completed_bundle
 from agent_builder.context.toolset import resolve_toolset
 from agent_builder.protocol.messages import Attachment, CompletedTurnContext, Exchange, ToolExchange
 from agent_builder.protocol.model_profile import ModelProfile, QualifiedModel
@@ -15,7 +17,7 @@ from agent_builder.protocol.tool_catalog import CATALOG
 TODAY = date(2026, 3, 1)
 
 # Stands for a model's own tokenizer: about three bytes to a token, never more tokens than bytes.
-EXACT_COUNTER = TokenCounter(name="gguf-bpe-v1", count=lambda text: -(-len(text.encode()) // 3), per_message=16, reserve=256, exact=True)
+EXACT_COUNTER = TokenCounter(name="gguf-bpe-v1", count=lambda text: -(-len(text.encode()) // 3), exact=True)
 COUNTERS = (BYTES_COUNTER, EXACT_COUNTER)
 
 
@@ -78,3 +80,41 @@ histories = st.lists(turns, max_size=14).map(
     lambda found: tuple(one.model_copy(update={"turn_id": f"turn-{index}"}) for index, one in enumerate(found))
 )
 windows = st.sampled_from([4096, 8192, 32768])
+
+MODELS = (a_model(8192), a_model(32768, model_id="large"), a_model(16384, model_id="plain", tools=False))
+
+turn_steps = st.fixed_dictionaries({
+    "text": st.builds(lambda text, times: text * times, texts, st.integers(1, 20)),
+    "steps": st.lists(exchanges, max_size=2),
+    "git": st.sampled_from([None, "", " M a.txt", " M b.txt"]),
+    "attached": st.booleans(),
+    "model": st.sampled_from([0, 0, 0, 0, 1, 2]),
+    "compact": st.sampled_from([False] * 7 + [True]),
+    "finalize": st.booleans(),
+    "answer": st.builds(lambda text, times: text * times, texts, st.integers(1, 60)),
+})
+
+
+class Talk:
+    """A Conversation as it grows: gives all requests of each Turn."""
+
+    def __init__(self, counter) -> None:
+        self.counter = counter
+        self.history: tuple[CompletedTurnContext, ...] = ()
+        self.compacted = 0
+
+    def turn(self, *, text, steps, git, attached, model, compact, finalize, answer):
+        model = MODELS[model]
+        given_inputs: PlanInputs = inputs(
+            model, text, history=self.history, git_status=git, attachments=(an_attachment(),) if attached else (),
+            compact=compact, compacted=self.compacted,
+        )
+        plan = compile_plan(given_inputs, self.counter)
+        if compact:
+            self.compacted = plan.start
+        requests = [
+            render_call(plan, steps[:done], with_tools=True, finalize=finalize and done == len(steps), counter=self.counter)
+            for done in range(len(steps) + 1)
+        ]
+        self.history += (completed_bundle(f"turn-{len(self.history)}", text, plan.preface, steps, answer, finalized=finalize),)
+        return model, plan, requests

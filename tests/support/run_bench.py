@@ -27,6 +27,7 @@ from agent_builder.protocol.events import Event, RunIdentity, RunStarted
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.model_profile import Budgets, QualifiedModel
 from agent_builder.protocol.ports import Emit
+from agent_builder.protocol.request import RenderedRequest, TokenCounter
 from agent_builder.protocol.tool_catalog import CATALOG
 from agent_builder.runs.admitted import AdmittedTurn
 from agent_builder.runs.live import LiveRuns
@@ -63,13 +64,15 @@ def proposed(tool_id: str, **arguments: object) -> ProposedCall:
 
 
 class ScriptedModel(ModelBroker):
-    """Gives the answers in order, then `ok`. `requests` are what it was asked."""
+    """Gives the answers in order, then `ok`. `requests` are what it was asked; `prompt_tokens` says what it reports of one."""
 
     def __init__(self, clock: MovableClock, cache: Path) -> None:
         profile = a_model().profile
         super().__init__(Models(Catalog(default=profile.model_id, models=(profile,)), clock, cache), clock)
         self.answers: deque[ModelAnswer] = deque()
         self.requests: list[ModelRequest] = []
+        self.prompt_tokens: Callable[[RenderedRequest], int] = lambda rendered: USAGE.input
+        self.counts_cached = True
 
     def says(self, text: str) -> None:
         self.answers.append(ModelAnswer(text, (), "stop", USAGE))
@@ -85,7 +88,10 @@ class ScriptedModel(ModelBroker):
         answer = self.answers.popleft() if self.answers else ModelAnswer("ok", (), "stop", USAGE)
         for start in range(0, len(answer.text), 7):
             await on_text(answer.text[start : start + 7])
-        return answer
+        return replace(answer, usage=replace(answer.usage, input=self.prompt_tokens(request.rendered)))
+
+    def reports_cached(self, model: QualifiedModel) -> bool:
+        return self.counts_cached
 
 
 @dataclass
@@ -131,6 +137,7 @@ class RunBench:
     live: LiveRuns = field(default_factory=LiveRuns)
     qualified: QualifiedModel = field(default_factory=lambda: a_model(32768))
     toolset: EffectiveToolSet = OFFERED
+    counter: TokenCounter = BYTES_COUNTER
     decision: str = "deny"
 
     @property
@@ -181,7 +188,7 @@ class RunBench:
         return events
 
     async def _admit(self, run: Run) -> AdmittedTurn:
-        plan = compile_plan(replace(inputs(self.qualified, run.turn.user_text), toolset=self.toolset), BYTES_COUNTER)
+        plan = compile_plan(replace(inputs(self.qualified, run.turn.user_text), toolset=self.toolset), self.counter)
         head = await self.database.read(lambda conn: head_boundary(conn, self.conversation_id))
         before = None if head is None else head.digest
         boundary = Boundary(self.conversation_id, run.turn.turn_id, digest_of([run.turn.turn_id, before]), before, {"model": "m"})
@@ -192,7 +199,7 @@ class RunBench:
             history_collapsed=0,
         )
         return AdmittedTurn(
-            identity=run.identity, turn=run.turn, model=self.qualified, counter=BYTES_COUNTER, plan=plan, toolset=self.toolset,
+            identity=run.identity, turn=run.turn, model=self.qualified, counter=self.counter, plan=plan, toolset=self.toolset,
             started=started, boundary=boundary, preface=plan.preface, scope="scope",
         )
 

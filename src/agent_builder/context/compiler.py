@@ -7,11 +7,12 @@ this order: whole past Turns from the oldest end, the notes on them. Then ModelC
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent_builder.context.costs import Rendered, priced, total
+from agent_builder.context.costs import Rendered, priced, rendered_request, total
 from agent_builder.context.inputs import PlanInputs, continuation_headroom
 from agent_builder.context.instructions import FINALIZATION_MARKER
 from agent_builder.context.notes import NO_NOTES, Notes, notes_of
 from agent_builder.context.opening import opening, user_part
+from agent_builder.context.overhead import without_tools
 from agent_builder.context.parts import (
     FixedParts,
     fixed_parts,
@@ -57,8 +58,9 @@ def render_call(
     groups = [tuple(priced(message, counter) for message in exchange_messages([step])) for step in steps]
     turns = _fitting_turns(plan, groups, counter)
     tail = tuple(part for group in groups for part in group)
-    tools = plan.tools if with_tools else ()
-    note = plan.note
+    tools, note = plan.tools, plan.note
+    if tools and not with_tools:
+        tools, counter = (), without_tools(counter)
     if total((*tools, plan.head, *note, *_messages(turns), plan.user, *tail), counter).upper > plan.input_budget:
         note = ()
     return _request(plan, tools, (plan.head, *note, *_messages(turns), plan.user, *tail), counter)
@@ -195,17 +197,10 @@ def _fitting_turns(plan: ContextPlan, groups: Sequence[tuple[Rendered, ...]], co
 
 
 def _request(plan: ContextPlan, tools: tuple[Rendered, ...], messages: tuple[Rendered, ...], counter: TokenCounter) -> RenderedRequest:
-    totals = total((*tools, *messages), counter)
-    if totals.upper > plan.input_budget:
-        raise _too_large(totals.upper, plan.input_budget)
-    tools_digest = digest_of([part.digest for part in tools])
-    digests = (tools_digest, *(part.digest for part in messages))
-    return RenderedRequest(
-        messages=tuple(part.message for part in messages), tools=tuple(part.message for part in tools),
-        admission_tokens=totals.upper, text_tokens=totals.text, message_bytes=sum(part.cost.bytes for part in messages),
-        counter=counter.name, exact=counter.exact, digest=digest_of(digests), prefix_digests=digests,
-        prefix_tokens=(sum(part.cost.text for part in tools), *(part.cost.text for part in messages)),
-    )
+    request = rendered_request(tools, messages, counter)
+    if request.admission_tokens > plan.input_budget:
+        raise _too_large(request.admission_tokens, plan.input_budget)
+    return request
 
 
 def _messages(turns: Sequence[RenderedTurn]) -> tuple[Rendered, ...]:

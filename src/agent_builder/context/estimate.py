@@ -9,12 +9,7 @@ from agent_builder.context.plan import SoftContextEstimate
 from agent_builder.context.render import RENDERER
 from agent_builder.context.toolset import EffectiveToolSet
 from agent_builder.protocol.digest import digest_of
-from agent_builder.protocol.limits import (
-    BYTES_TEMPLATE_RESERVE,
-    CALIBRATION_MIN_SAMPLES,
-    CALIBRATION_SAMPLES,
-    MESSAGE_TEMPLATE_TOKENS,
-)
+from agent_builder.protocol.limits import CALIBRATION_MIN_SAMPLES, CALIBRATION_SAMPLES
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.request import TokenCounter
 
@@ -26,14 +21,13 @@ def utf8_bytes(text: str) -> int:
     return len(text.encode())
 
 
-BYTES_COUNTER = TokenCounter(
-    name="utf8-bytes-upper-bound-v1", count=utf8_bytes, per_message=MESSAGE_TEMPLATE_TOKENS, reserve=BYTES_TEMPLATE_RESERVE, exact=False
-)
+BYTES_COUNTER = TokenCounter(name="utf8-bytes-upper-bound-v1", count=utf8_bytes, exact=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One complete observation: RenderedRequest.admission_tokens, and what the provider reported for that request."""
+    """One complete observation: the upper bound of that request under the overhead now in force, and what the provider
+    reported for it."""
 
     estimated: int
     observed: int

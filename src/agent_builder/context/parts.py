@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agent_builder.context.compaction import Room, TurnSize
-from agent_builder.context.costs import Cost, Rendered, message_cost, priced, priced_schema, remembered
+from agent_builder.context.costs import Cost, Rendered, message_cost, priced, priced_schema, remembered, summed
 from agent_builder.context.inputs import PlanInputs
 from agent_builder.context.instructions import AGENT, AGENT_TOOLS, PLATFORM, environment
 from agent_builder.context.plan import RenderedTurn, Role, Section, Trust
@@ -96,8 +96,7 @@ def turn_sizes(history: Sequence[CompletedTurnContext], counter: TokenCounter, i
 
 def _turn_costs(bundle: CompletedTurnContext, counter: TokenCounter) -> tuple[Cost, Cost]:
     costs = [message_cost(message, counter) for message in turn_messages(bundle)]
-    whole = Cost(*(sum(getattr(cost, name) for cost in costs) for name in ("text", "spare", "units", "bytes")))
-    return costs[0], whole
+    return costs[0], summed(costs)
 
 
 def weight(cost: Cost, counter: TokenCounter, inflation: float, *, more: int = 0) -> int:
@@ -121,7 +120,7 @@ def history_room(inputs: PlanInputs, fixed: FixedParts, headroom: int, counter: 
     inflation = inputs.calibration.inflation()
     budget = inputs.model.input_budget
     return Room(
-        fixed=counter.reserve + sum(weight(part.cost, counter, inflation) for part in fixed.rendered),
+        fixed=counter.overhead.request + sum(weight(part.cost, counter, inflation) for part in fixed.rendered),
         note=note_room(budget), first=budget - headroom, later=budget, target=budget // 2,
     )
 

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Sequence
 
-from agent_builder.context.costs import Rendered, priced, total
+from agent_builder.context.costs import priced, rendered_request
 from agent_builder.context.inputs import Summary
 from agent_builder.context.instructions import SUMMARY_RULES
 from agent_builder.context.notes import excerpt
+from agent_builder.context.overhead import without_tools
 from agent_builder.context.parts import note_room, source_digest
 from agent_builder.context.render import fenced, note_messages, system_message, user_message
-from agent_builder.protocol.digest import digest_of
 from agent_builder.protocol.limits import SUMMARY_BYTES, SUMMARY_EXCERPT_BYTES, SUMMARY_EXCERPT_STEPS
 from agent_builder.protocol.messages import CompletedTurnContext
 from agent_builder.protocol.request import RenderedRequest, TokenCounter
@@ -25,20 +25,11 @@ def summary_request(
     cut as far as needed for the request to have at most `room` tokens; None when it cannot."""
     for step in range(SUMMARY_EXCERPT_STEPS):
         text = _source(bundles, parent, SUMMARY_EXCERPT_BYTES >> step)
-        parts = (priced(system_message([SUMMARY_RULES]), counter), priced(user_message(text), counter))
-        if total(parts, counter).upper <= room:
-            return _request(parts, counter)
+        messages = (priced(system_message([SUMMARY_RULES]), counter), priced(user_message(text), counter))
+        request = rendered_request((), messages, without_tools(counter))
+        if request.admission_tokens <= room:
+            return request
     return None
-
-
-def _request(parts: tuple[Rendered, ...], counter: TokenCounter) -> RenderedRequest:
-    totals = total(parts, counter)
-    digests = (digest_of([]), *(part.digest for part in parts))
-    return RenderedRequest(
-        messages=tuple(part.message for part in parts), tools=(), admission_tokens=totals.upper, text_tokens=totals.text,
-        message_bytes=totals.bytes, counter=counter.name, exact=counter.exact, digest=digest_of(digests), prefix_digests=digests,
-        prefix_tokens=(0, *(part.cost.text for part in parts)),
-    )
 
 
 def _source(bundles: Sequence[CompletedTurnContext], parent: str | None, room: int) -> str:

@@ -43,9 +43,10 @@ class Admission:
         """Writes nothing of the Turn: who called commits `started` and `boundary`. Raises RunError leaves (the context ones
         with their numbers), InstructionsRefused, NotFound."""
         turn = run.turn
-        model, counter = await self.planning.model(turn.model_id)
+        model, base_counter = await self.planning.model(turn.model_id)
         toolset = offered_tools(model)
-        view = await self.planning.view(turn.conversation_id, model, counter, toolset)
+        view = await self.planning.view(turn.conversation_id, model, base_counter, toolset)
+        counter = view.counter
         inputs = await self.planning.inputs(view, model, toolset, turn.user_text, turn.attachments, compact=turn.compact)
         plan = compile_plan(inputs, counter) if _is_short(inputs) else await asyncio.to_thread(compile_plan, inputs, counter)
         plan = await self._with_summary(plan, inputs, counter, run)

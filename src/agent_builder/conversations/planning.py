@@ -4,7 +4,7 @@ the model's counter, what earlier requests taught about sizes. Admission, previe
 
 import asyncio
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import TokenCounter
 from agent_builder.protocol.tool_catalog import CATALOG
 from agent_builder.storage.boundaries import Boundary, head_boundary
-from agent_builder.storage.calibration import get_rate, observations, rate_scope
+from agent_builder.storage.calibration import get_overhead, get_rate, observations, rate_scope
 from agent_builder.storage.conversations import ConversationRow, get_conversation
 from agent_builder.storage.database import Database
 from agent_builder.storage.turns import bundles
@@ -35,11 +35,13 @@ SCOPE = "scope"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One consistent state of a Conversation. `history`: completed Turns, oldest first. `head`: the newest boundary."""
+    """One consistent state of a Conversation. `history`: completed Turns, oldest first. `head`: the newest boundary.
+    `counter`: the model's, with what has been learnt about its chat template."""
 
     conversation: ConversationRow
     history: tuple[CompletedTurnContext, ...]
     head: Boundary | None
+    counter: TokenCounter
     calibration: Calibration
     scope: str
 
@@ -81,7 +83,7 @@ class Planning:
     async def view(self, conversation_id: str, model: QualifiedModel, counter: TokenCounter, toolset: EffectiveToolSet) -> View:
         """Raises NotFound."""
         scope = calibration_scope(model, toolset, counter)
-        return await self._database.read(lambda conn: _view(conn, conversation_id, scope, counter.exact))
+        return await self._database.read(lambda conn: _view(conn, conversation_id, scope, counter))
 
     async def inputs(
         self, view: View, model: QualifiedModel, toolset: EffectiveToolSet, user_text: str,
@@ -106,12 +108,14 @@ def no_tools() -> EffectiveToolSet:
     return toolset_of(())
 
 
-def _view(conn: sqlite3.Connection, conversation_id: str, scope: str, exact: bool) -> View:
-    seen = observations(conn, scope, CALIBRATION_SAMPLES)
+def _view(conn: sqlite3.Connection, conversation_id: str, scope: str, counter: TokenCounter) -> View:
+    overhead = get_overhead(conn, scope) or counter.overhead
+    seen = [one for one in observations(conn, scope, CALIBRATION_SAMPLES) if one.exact == counter.exact]
+    samples = [Sample(one.text + one.spare + overhead.of(one.units) + overhead.request, one.observed) for one in seen]
     return View(
         conversation=get_conversation(conn, conversation_id), history=tuple(bundles(conn, conversation_id)),
-        head=head_boundary(conn, conversation_id), scope=scope,
-        calibration=calibrate([Sample(one.estimated, one.observed) for one in seen if one.exact == exact], exact=exact),
+        head=head_boundary(conn, conversation_id), counter=replace(counter, overhead=overhead),
+        calibration=calibrate(samples, exact=counter.exact), scope=scope,
     )
 
 

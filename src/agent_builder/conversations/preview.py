@@ -75,7 +75,7 @@ class Preview:
         hindered = hindrance(_evidence(view, truncated))
         try:
             if hindered is None:
-                projection = await self._projection(view, model, counter, tools)
+                projection = await self._projection(view, model, tools)
                 return ContextPreview(state="available", model_id=model.model_id, projection=projection)
             chat_only = await self._chat_only(conversation_id, model, counter, tools, truncated)
         except (InstructionsRefused, ModelContextLimit) as refused:
@@ -84,9 +84,9 @@ class Preview:
         state, why = hindered
         return ContextPreview(state=state, reason=why, model_id=model.model_id, chat_only_projection=chat_only)
 
-    async def _projection(self, view: View, model: QualifiedModel, counter: TokenCounter, toolset: EffectiveToolSet) -> Projection:
+    async def _projection(self, view: View, model: QualifiedModel, toolset: EffectiveToolSet) -> Projection:
         inputs = await self._planning.inputs(view, model, toolset, "")
-        return _shown(await asyncio.to_thread(project_next_turn, inputs, counter))
+        return _shown(await asyncio.to_thread(project_next_turn, inputs, view.counter))
 
     async def _chat_only(
         self, conversation_id: str, model: QualifiedModel, counter: TokenCounter, tools: EffectiveToolSet, truncated: bool
@@ -96,7 +96,7 @@ class Preview:
         view = await self._planning.view(conversation_id, model, counter, no_tools())
         if hindrance(_evidence(view, truncated)) is not None:
             return None
-        return await self._projection(view, model, counter, no_tools())
+        return await self._projection(view, model, no_tools())
 
 
 def _evidence(view: View, truncated: bool) -> Evidence:

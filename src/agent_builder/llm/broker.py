@@ -84,6 +84,10 @@ class ModelBroker:
         """Tokens of this counter that the model reads per second, as far as observed."""
         return self._models.prefill.rate(model.model_id, counter)
 
+    def reports_cached(self, model: QualifiedModel) -> bool:
+        """Whether prompt counts of this model's server include what it had cached."""
+        return self._models.reports_cached(model.model_id)
+
     def estimate(self, model: QualifiedModel, rendered: RenderedRequest) -> Estimate:
         """How much of this request the server has probably still to read, and how long that takes."""
         return self._models.prefill.estimate(model, rendered)

@@ -226,10 +226,15 @@ class Models:
         if model_id == self.default_id and self.state == "degraded" and entry.disabled is None:
             self.state = "ready"
 
+    def reports_cached(self, model_id: str) -> bool:
+        """Whether the prompt counts of this model's server include what it had cached."""
+        found = self._entries[model_id].found
+        return found is not None and counts_cached_tokens(found.version)
+
     def can_be_true(self, model: QualifiedModel, rendered: RenderedRequest, observed: int) -> bool:
         """Whether the provider can honestly report so few prompt tokens for this request."""
         entry = self._entries[model.model_id]
-        if entry.found is None or not counts_cached_tokens(entry.found.version):
+        if not self.reports_cached(model.model_id):
             return True
         fixed = entry.prefix[1] if entry.prefix and rendered.prefix_digests[:2] == entry.prefix[0] else 0
         if observed < rough_bound(rendered, fixed, tools=model.tools):

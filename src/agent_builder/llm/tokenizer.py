@@ -19,10 +19,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from agent_builder.llm.pretokenizers import SPLITS, WHOLE_WORDS_FIRST
 from agent_builder.protocol.digest import digest_bytes
 from agent_builder.protocol.limits import (
-    BYTES_TEMPLATE_RESERVE,
     COUNT_DIGEST_BYTES,
     COUNTS_REMEMBERED,
-    MESSAGE_TEMPLATE_TOKENS,
     TOKENIZER_INLINE_BYTES,
     TOKENIZERS_LOADED,
 )
@@ -141,7 +139,7 @@ def _bytes(text: str) -> int:
     return len(text.encode(errors="surrogatepass"))
 
 
-_BYTES = TokenCounter(FALLBACK, _bytes, MESSAGE_TEMPLATE_TOKENS, BYTES_TEMPLATE_RESERVE, exact=False)
+_BYTES = TokenCounter(FALLBACK, _bytes, exact=False)
 
 
 class Tokenizers:
@@ -166,17 +164,16 @@ class Tokenizers:
         if made is not None:
             await asyncio.to_thread(_give_back_memory)
             exact = ExactCounter(made)
-            counter = TokenCounter(EXACT, exact.count, MESSAGE_TEMPLATE_TOKENS, BYTES_TEMPLATE_RESERVE, exact=True)
-            self._loaded[digest] = exact, counter
+            self._loaded[digest] = exact, TokenCounter(EXACT, exact.count, exact=True)
         return digest, self._use(digest)
 
     def loaded(self, digest: str) -> TokenCounter | None:
         return self._use(digest) if digest in self._loaded else None
 
     async def count_ahead(self, counter: TokenCounter, texts: Iterable[str]) -> None:
-        """Counts long texts off the event loop; nothing to do for the byte counter."""
+        """Counts long texts off the event loop, whatever was learnt about the template; nothing to do for the byte counter."""
         for exact, known in list(self._loaded.values()):
-            if known is counter:
+            if known.count == counter.count:
                 await exact.count_ahead(texts)
 
     def _use(self, digest: str) -> TokenCounter:

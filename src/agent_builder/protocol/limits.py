@@ -95,8 +95,8 @@ TRIPWIRE_BYTES_PER_TOKEN = 16  # bytes: of ordinary text per token, at most
 FAULT_CHARS = 80  # characters: of a provider's tool name that may be shown
 
 # context
-BYTES_TEMPLATE_RESERVE = 256  # tokens: chat template, both estimators
-MESSAGE_TEMPLATE_TOKENS = 16  # tokens: chat template per message until learnt
+REQUEST_TEMPLATE_TOKENS = 256  # tokens: chat template per request, until learnt
+MESSAGE_TEMPLATE_TOKENS = 16  # tokens: chat template per message, call and result, until learnt
 INSTRUCTION_FILE_BYTES = 32 * 1024  # bytes: workspace/agent-builder.md
 GIT_STATUS_BYTES = 16 * 1024  # bytes: tracked status in a plan
 GIT_STATUS_SHARE = 16  # divisor: of the input budget, the most that a git status may take
@@ -236,7 +236,7 @@ HANDSHAKE_BYTES = 64 * 1024  # bytes: one line of the handshake with a confined 
 PROC_FILE_BYTES = 64 * 1024  # bytes: read of one file below /proc
 
 # storage
-CALIBRATION_SCOPES = 64  # scopes: of observations and rates kept per Agent
+CALIBRATION_SCOPES = 64  # scopes: of observations, rates and template overheads kept per Agent
 CHECKPOINT_COMMITS = 128  # commits: between two passive checkpoints
 DATABASE_BYTES = 1024 * 1024 * 1024  # bytes: one Agent's database
 DATABASE_RESERVE_BYTES = 1024 * 1024  # bytes: kept free for terminals

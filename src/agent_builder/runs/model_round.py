@@ -35,11 +35,11 @@ from agent_builder.protocol.tool_catalog import CATALOG
 from agent_builder.runs.admitted import AdmittedTurn
 from agent_builder.runs.corrections import refused_exchange, remark, unexecuted
 from agent_builder.runs.deadline import RunClock
-from agent_builder.runs.observe import observation
+from agent_builder.runs.observe import keep, observation
 from agent_builder.runs.pace import PageDeltas, WorkerText
 from agent_builder.runs.race import guarded
 from agent_builder.runs.sequencer import Sequencer
-from agent_builder.storage.calibration import add_observation, put_rate, rate_scope
+from agent_builder.storage.calibration import put_rate, rate_scope
 from agent_builder.tools.calls import CapabilityCall, CapabilityResult
 from agent_builder.tools.reads import ReadRecord
 
@@ -164,11 +164,11 @@ class ModelRounds:
         self.usage = Usage(input=total.input + usage.input, output=total.output + usage.output, complete=total.complete and usage.complete)
         model, now = self._turn.model, self._clock.now()
         seen = observation(self._turn, rendered, answer, now) if usage.complete else None
-        rate = self._broker.rate(model, rendered.counter)
+        rate, whole = self._broker.rate(model, rendered.counter), self._broker.reports_cached(model)
 
         def also(conn: sqlite3.Connection) -> None:
             if seen is not None:
-                add_observation(conn, seen)
+                keep(conn, seen, rendered, whole=whole)
             if rate is not None:
                 put_rate(conn, rate_scope(model.model_id, rendered.counter), rate, now)
 

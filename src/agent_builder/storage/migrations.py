@@ -122,6 +122,38 @@ def _context(conn: sqlite3.Connection) -> None:
     conn.execute("CREATE TABLE rates (scope TEXT PRIMARY KEY, rate REAL NOT NULL, created_at INTEGER NOT NULL) STRICT")
 
 
+def agent_2(conn: sqlite3.Connection) -> None:
+    """What a chat template adds, and of an observation all that it can be learnt from. Older observations lack that and go."""
+    conn.execute("DROP TABLE observations")
+    conn.execute("""
+        CREATE TABLE observations (
+            key INTEGER PRIMARY KEY,
+            scope TEXT NOT NULL,
+            run_id TEXT NOT NULL,
+            request_digest TEXT NOT NULL,
+            text INTEGER NOT NULL,
+            spare INTEGER NOT NULL,
+            messages INTEGER NOT NULL,
+            calls INTEGER NOT NULL,
+            results INTEGER NOT NULL,
+            observed INTEGER NOT NULL,
+            evaluated INTEGER,
+            eval_ms INTEGER,
+            exact INTEGER NOT NULL,
+            created_at INTEGER NOT NULL
+        ) STRICT""")
+    conn.execute("CREATE INDEX observation_scope ON observations (scope, key)")
+    conn.execute("""
+        CREATE TABLE overheads (
+            scope TEXT PRIMARY KEY,
+            request INTEGER NOT NULL,
+            message INTEGER NOT NULL,
+            call INTEGER NOT NULL,
+            result INTEGER NOT NULL,
+            created_at INTEGER NOT NULL
+        ) STRICT""")
+
+
 def registry_1(conn: sqlite3.Connection) -> None:
     """Which Agents there are, and how far a change of one of them has come."""
     conn.execute("""
@@ -137,5 +169,5 @@ def registry_1(conn: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
-AGENT_MIGRATIONS: Sequence[Migration] = (agent_1,)
+AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2)
 REGISTRY_MIGRATIONS: Sequence[Migration] = (registry_1,)

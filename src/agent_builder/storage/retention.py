@@ -1,6 +1,7 @@
 """What an Agent's database lets go by itself, so that nothing in it grows without a bound. Turns are never among it."""
 
 import sqlite3
+from typing import Literal
 
 from agent_builder.protocol.limits import (
     CALIBRATION_SAMPLES,
@@ -33,9 +34,10 @@ def keep_newest_observations(conn: sqlite3.Connection, scope: str) -> None:
     )
 
 
-def keep_newest_rates(conn: sqlite3.Connection) -> None:
+def keep_newest_scopes(conn: sqlite3.Connection, table: Literal["rates", "overheads"]) -> None:
+    """The scopes that were written last."""
     conn.execute(
-        "DELETE FROM rates WHERE scope IN (SELECT scope FROM rates ORDER BY created_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
+        f"DELETE FROM {table} WHERE scope IN (SELECT scope FROM {table} ORDER BY created_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
         (CALIBRATION_SCOPES,),
     )
 
