@@ -185,7 +185,7 @@ async def test_a_run_that_ended_behind_a_lost_connection_says_all_that_it_did(ga
         await bench.answered(1)
         await expect(bench.turns.last.locator(".foot")).to_contain_text("1 file read")
         await bench.button("details", bench.topbar).click()
-        await expect(bench.page.locator(".event").last).to_contain_text("run.completed")
+        await expect(bench.page.locator(".event").last).to_contain_text("Run completed")
 
 
 async def test_a_restart_behind_an_open_page_leads_to_the_login_and_to_the_interrupted_turn(gateway: Gateway, fake: FakeOllama) -> None:

@@ -31,14 +31,15 @@ async def test_with_the_keyboard_open_writing_and_stopping_stay_in_reach(gateway
         assert await bench.box.evaluate("box => parseFloat(getComputedStyle(box).fontSize)") >= 16
 
 
-async def test_with_the_keyboard_open_a_decision_and_a_refusal_are_seen_and_taken(gateway: Gateway, fake: FakeOllama) -> None:
+@pytest.mark.parametrize("keyboard", [220, 300])
+async def test_with_the_keyboard_open_a_decision_and_a_refusal_are_seen_and_taken(gateway: Gateway, fake: FakeOllama, keyboard: int) -> None:
     write(gateway, "notes.md", "teh\n")
     fake.script(call("file_read_text", path="notes.md"), call("file_edit", path="notes.md", old="teh", new="the"), text("done"))
     async with Workbench.open(gateway, (390, 844)) as bench:
         await bench.sign_in()
         await bench.page.route("**/commands", lambda route: route.fulfill(status=500, body="") if route.request.method == "POST" else route.continue_())
         await bench.send("correct it")
-        await bench.page.evaluate(KEYBOARD, 300)
+        await bench.page.evaluate(KEYBOARD, keyboard)
         await bench.box.fill("/status\n" * 30)
         await bench.box.press("Enter")
         error, deny = bench.page.get_by_role("alert").get_by_text("unexpected answer"), bench.page.get_by_role("button", name="Deny…")
@@ -46,7 +47,7 @@ async def test_with_the_keyboard_open_a_decision_and_a_refusal_are_seen_and_take
             await expect(part).to_be_visible()
             box = await part.bounding_box()
             assert box is not None
-            assert box["y"] >= 0 and box["y"] + box["height"] <= 544
+            assert box["y"] >= 0 and box["y"] + box["height"] <= 844 - keyboard
         assert not await bench.scrolls_sideways()
         await bench.approve.click()
         await bench.answered(1)

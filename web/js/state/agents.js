@@ -8,8 +8,10 @@ export function agents(state = noAgents, action) {
   switch (action.type) {
     case "agents/loading":
       return state.items.length ? state : { ...state, status: "loading" };
-    case "agents/loaded":
-      return { status: "ready", items: keepSame(state.items, action.items), error: null };
+    case "agents/loaded": {
+      const items = keepSame(state.items, action.items);
+      return items === state.items && state.status === "ready" ? state : { status: "ready", items, error: null };
+    }
     case "agents/failed":
       return state.items.length ? state : { ...state, status: "failed", error: action.error };
     case "agent/upserted":

@@ -15,12 +15,16 @@ export const unknownGateway = {
 
 export function gateway(state = unknownGateway, action) {
   switch (action.type) {
-    case "health/loaded":
-      return { ...state, health: keepSame(state.health, action.health), reachable: true };
+    case "health/loaded": {
+      const health = keepSame(state.health, action.health);
+      return health === state.health && state.reachable ? state : { ...state, health, reachable: true };
+    }
     case "health/failed":
       return state.reachable ? { ...state, reachable: false } : state;
-    case "models/loaded":
-      return { ...state, models: { status: "ready", items: keepSame(state.models.items, action.items) } };
+    case "models/loaded": {
+      const items = keepSame(state.models.items, action.items);
+      return items === state.models.items && state.models.status === "ready" ? state : { ...state, models: { status: "ready", items } };
+    }
     case "models/failed":
       return state.models.status === "ready" ? state : { ...state, models: { status: "failed", items: [] } };
     case "commands/loaded":

@@ -96,9 +96,11 @@ function withAccepted(turns, turn) {
   return turns.some((each) => each.turn_id === turn.turn_id) ? turns : [...turns, { ...turn, accepted: true }];
 }
 
+/** A Turn that is over stays over: what says otherwise is older. */
 function upsertTurn(turns, turn) {
   const place = turns.findIndex((each) => each.turn_id === turn.turn_id);
   if (place < 0) return [...turns, turn];
+  if (!isActive(turns[place]) && isActive(turn)) return turns;
   return turns.map((each, index) => (index === place ? { ...each, ...turn } : each));
 }
 

@@ -5,7 +5,7 @@ import { placePanel } from "../../js/dom/popover.js";
 import { randomId } from "../../js/dom/random_id.js";
 import { findLine, lettersOf } from "../../js/dom/reading_place.js";
 import { followsAfterScroll, isAtEnd } from "../../js/dom/scroll_follower.js";
-import { visibleHeight } from "../../js/dom/viewport.js";
+import { isShort, visibleHeight } from "../../js/dom/viewport.js";
 import { formatPlace, parsePlace } from "../../js/flows/navigation.js";
 import { nameFault } from "../../js/flows/organising.js";
 import { wantedRuns } from "../../js/flows/running.js";
@@ -62,6 +62,11 @@ test("a line is found again by its letters, nearest to the end it stood at", () 
   assert.equal(findLine(letters, "line1", 10), 10);
   assert.equal(findLine(letters, "line1", 14), 10);
   assert.equal(findLine(letters, "line4", 0), -1);
+});
+
+test("a keyboard makes a page short sooner than a low window does", () => {
+  const seen = [[559, 559], [560, 560], [699, 849], [700, 850], [699, 848]].map(([height, tallest]) => isShort({ height, tallest }));
+  assert.deepEqual(seen, [true, false, true, false, false]);
 });
 
 const A = "00000000-0000-4000-8000-000000000001";

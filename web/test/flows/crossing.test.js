@@ -61,12 +61,15 @@ test("an answer that crossed with nothing is taken at once", async () => {
   assert.equal(asked, 1);
 });
 
-test("each refresh reads the models, so that one that went away is told", async () => {
+test("each refresh reads the models, so that one that went away is told, and what is the same is drawn once", async () => {
   const store = storeAt();
   let available = true;
-  const server = serverThat((_, path) => (path === "/api/models" ? { items: [{ model_id: "m", available }] } : path === "/health" ? { status: "ready" } : { items: [] }));
+  const server = serverThat((_, path) => (path === "/api/models" ? { items: [{ model_id: "m", available }] } : path === "/health" ? { status: "ready" } : { items: path === "/api/agents" ? [{ agent_id: AGENT }] : [] }));
   const lists = createLists({ store, api: server });
   await lists.refresh();
+  const known = store.get();
+  await lists.refresh();
+  assert.equal(store.get(), known);
   available = false;
   await lists.refresh();
   assert.equal(store.get().gateway.models.items[0].available, false);

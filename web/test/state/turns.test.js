@@ -79,6 +79,12 @@ test("a snapshot says how the Turn ended", () => {
   assert.equal(state.talk.turns[0].state, "interrupted");
 });
 
+test("a snapshot from before the end does not bring the end back", () => {
+  const state = load({}, [{ ...running, state: "completed", assistant_text: "a" }]);
+  const after = pages(state, { type: "run/snapshot", conversationId: "talk", turn: running });
+  assert.equal(after.talk.turns[0].state, "completed");
+});
+
 test("a page that could not be read keeps what is shown", () => {
   const ready = load({}, [turn("a")]);
   assert.equal(pages(ready, { type: "page/failed", conversationId: "talk", error: { code: "network" } }).talk.status, "ready");
