@@ -72,6 +72,8 @@ async def test_a_stream_closed_for_repetition_makes_it_stale_until_the_next_comp
         await talk.finish(admitted, reason="repetition_truncated")
         shown = await preview(talk).of(talk.conversation_id)
         assert (shown.state, shown.reason) == ("stale", "repetition_truncated")
+        await talk.fail((await talk.admit("fails")).turn)
+        assert (await preview(talk).of(talk.conversation_id)).reason == "repetition_truncated"
         await talk.say("two")
         assert (await preview(talk).of(talk.conversation_id)).state == "available"
 
@@ -97,7 +99,7 @@ async def test_a_chat_only_baseline_is_labelled_and_carries_no_tools(tmp_path: P
         assert (shown.chat_only_projection.label, shown.chat_only_projection.tools) == ("chat-only baseline", False)
 
 
-async def test_the_model_of_the_last_turn_is_meant_unless_another_is_named(tmp_path: Path, fake: FakeOllama):
+async def test_the_default_model_is_meant_unless_another_is_named_as_for_a_message(tmp_path: Path, fake: FakeOllama):
     async with conversing(tmp_path, fake) as talk:
         other = replace(talk.models.profile(None), model_id="other")
     second = tmp_path / "second"
@@ -105,8 +107,8 @@ async def test_the_model_of_the_last_turn_is_meant_unless_another_is_named(tmp_p
     async with conversing(second, fake, other) as talk:
         assert (await preview(talk).of(talk.conversation_id)).model_id == "test"
         await talk.say("one", model_id="other")
-        assert (await preview(talk).of(talk.conversation_id)).model_id == "other"
-        assert (await preview(talk).of(talk.conversation_id, "test")).model_id == "test"
+        assert (await preview(talk).of(talk.conversation_id)).model_id == "test"
+        assert (await preview(talk).of(talk.conversation_id, "other")).model_id == "other"
 
 
 async def test_a_model_that_is_gone_and_instructions_that_cannot_be_used_are_reasons(tmp_path: Path, fake: FakeOllama):

@@ -4,18 +4,28 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from threading import current_thread, main_thread
 
 import pytest
 
+from agent_builder.context.estimate import BYTES_COUNTER
 from agent_builder.context.results import result_budget
 from agent_builder.context.toolset import toolset_of
 from agent_builder.llm.broker import ProposedCall
-from agent_builder.protocol.limits import IPC_FRAME_BYTES, READ_BYTES, RECEIPT_BYTES, WRITE_BYTES
+from agent_builder.protocol.errors import ModelEmptyAnswer, ModelTransport, RunError
+from agent_builder.protocol.limits import (
+    IPC_FRAME_BYTES,
+    READ_BYTES,
+    RECEIPT_BYTES,
+    TOKENIZER_INLINE_BYTES,
+    WRITE_BYTES,
+)
+from agent_builder.protocol.messages import Usage
 from agent_builder.protocol.model_profile import Budgets
 from tests.support.capability import put
 from tests.support.piped_worker import Piped, behave
 from tests.support.plans import a_model
-from tests.support.run_bench import OFFERED, Done, RunBench, proposed, run_bench
+from tests.support.run_bench import OFFERED, USAGE, Done, RunBench, proposed, run_bench
 
 
 def faulty(name: str = "file_delete", tool_id: str = "", fault: str = "'file_delete' is not one of the tools") -> ProposedCall:
@@ -118,6 +128,16 @@ async def test_a_result_that_the_window_has_no_room_for_is_shortened_and_does_no
     assert all(request.rendered.admission_tokens <= bench.qualified.input_budget for request in bench.model.requests)
 
 
+async def test_a_look_whose_result_was_shortened_is_worth_repeating(bench: RunBench) -> None:
+    bench.qualified = a_model(8192)
+    put(bench.workspace, "a.md", "".join(f"line {number:03} abcdef\n" for number in range(READ_BYTES // 16)))
+    for _ in range(2):
+        bench.model.calls(proposed("file/read_text", path="a.md"))
+    done = await play(bench)
+    assert "reason window_bound" in [text for role, text in messages(bench) if role == "tool"][0]
+    assert [one.get("code") for one in done.of("tool.call.finished")] == [None, None]
+
+
 async def test_results_beyond_what_a_run_may_show_are_shortened_and_do_not_count_as_read(bench: RunBench) -> None:
     bench.qualified = a_model(131072)
     bench.profile(Budgets(model_calls=12, tool_calls=10))
@@ -146,6 +166,40 @@ async def test_each_call_has_one_result_in_the_transcript_of_every_request(bench
         assert [one["tool_call_id"] for one in request.rendered.messages if one["role"] == "tool"] == asked
         assert len(set(asked)) == len(asked)
     assert len(asked) == 4
+
+
+async def test_a_long_result_is_not_counted_on_the_event_loop(bench: RunBench) -> None:
+    here: list[int] = []
+
+    def count(text: str) -> int:
+        size = len(text.encode())
+        if size > TOKENIZER_INLINE_BYTES and current_thread() is main_thread():
+            here.append(size)
+        return size
+
+    bench.counter = replace(BYTES_COUNTER, count=count)
+    for number in range(90):
+        put(bench.workspace, f"d/{number}.txt", "needle " * 30 + "\n")
+    bench.model.calls(proposed("file/grep", pattern="needle"))
+    assert (await play(bench)).terminal == "run.completed"
+    assert len(messages(bench)[-1][1].encode()) > TOKENIZER_INLINE_BYTES
+    assert here == []
+
+
+@pytest.mark.parametrize(("fault", "usage", "told"), [
+    (ModelEmptyAnswer(usage=USAGE), Usage(input=20, output=4, complete=True), [10, 10]),
+    (ModelEmptyAnswer(usage=replace(USAGE, output=0, complete=False)), Usage(input=10, output=2, complete=False), [10, 0]),
+    (ModelTransport(), Usage(input=10, output=2, complete=False), [10, 0]),
+])
+async def test_what_a_call_took_is_counted_also_when_its_answer_cannot_be_used(
+    bench: RunBench, fault: RunError, usage: Usage, told: list[int]
+) -> None:
+    bench.model.calls(proposed("file/stat", path="a"))
+    bench.model.fails(fault)
+    done = await play(bench)
+    assert (done.code, done.turn.usage) == (fault.code, usage)
+    assert done.of("run.failed")[0]["usage"] == usage.model_dump()
+    assert [(one["reason"], one["usage"]["input"]) for one in done.of("model.response.finished")] == [("stop", told[0]), (fault.code, told[1])]  # type: ignore[index]
 
 
 def any_answer(pick: Random) -> tuple[ProposedCall, ...]:

@@ -18,6 +18,7 @@ from agent_builder.storage.turns import (
     find_by_request,
     finish_turn,
     get_turn_by_run,
+    last_reason,
     move,
     turn_page,
     unfinished_turns,
@@ -93,6 +94,22 @@ async def test_only_completed_turns_enter_the_history(state: Database) -> None:
         return [one.user_text for one in bundles(conn, made)], [one.user_text for one in bundles(conn, made, newest=1)]
 
     assert await state.run(story) == (["one", "two"], ["two"])
+
+
+async def test_the_last_reason_is_that_of_the_newest_completed_turn(state: Database) -> None:
+    def story(conn):
+        made, reasons = conversation(conn), []
+        for kind, reason in (("failed", None), ("completed", "stop"), ("completed", "repetition_truncated"), ("cancelled", None), ("completed", "stop")):
+            if kind != "completed":
+                ended(conn, made, kind)
+            else:
+                turn = admitted(conn, made)
+                bundle = CompletedTurnContext(turn_id=turn.turn_id, user_text=turn.user_text, answer="answer")
+                finish_turn(conn, TurnEnd(turn.turn_id, kind, "answer", reason, None, Usage(), bundle, NOW))
+            reasons.append(last_reason(conn, made))
+        return reasons
+
+    assert await state.run(story) == [None, "stop", "repetition_truncated", "repetition_truncated", "stop"]
 
 
 @pytest.mark.parametrize("target", ["completed", "failed"])

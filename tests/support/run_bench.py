@@ -23,6 +23,7 @@ from agent_builder.llm.catalog import Catalog
 from agent_builder.llm.models import Models
 from agent_builder.llm.usage import CheckedUsage
 from agent_builder.protocol.digest import digest_of
+from agent_builder.protocol.errors import RunError
 from agent_builder.protocol.events import Event, RunIdentity, RunStarted
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.model_profile import Budgets, QualifiedModel
@@ -69,7 +70,7 @@ class ScriptedModel(ModelBroker):
     def __init__(self, clock: MovableClock, cache: Path) -> None:
         profile = a_model().profile
         super().__init__(Models(Catalog(default=profile.model_id, models=(profile,)), clock, cache), clock)
-        self.answers: deque[ModelAnswer] = deque()
+        self.answers: deque[ModelAnswer | RunError] = deque()
         self.requests: list[ModelRequest] = []
         self.prompt_tokens: Callable[[RenderedRequest], int] = lambda rendered: USAGE.input
         self.counts_cached = True
@@ -80,12 +81,17 @@ class ScriptedModel(ModelBroker):
     def calls(self, *calls: ProposedCall, text: str = "") -> None:
         self.answers.append(ModelAnswer(text, calls, "stop", USAGE))
 
+    def fails(self, fault: RunError) -> None:
+        self.answers.append(fault)
+
     async def until_first_load(self, model_id: str | None, emit: Emit) -> None:
         """It is loaded."""
 
     async def call(self, request: ModelRequest, emit: Emit, on_text: TextSink, on_thinking: TextSink) -> ModelAnswer:
         self.requests.append(request)
         answer = self.answers.popleft() if self.answers else ModelAnswer("ok", (), "stop", USAGE)
+        if isinstance(answer, RunError):
+            raise answer
         for start in range(0, len(answer.text), 7):
             await on_text(answer.text[start : start + 7])
         return replace(answer, usage=replace(answer.usage, input=self.prompt_tokens(request.rendered)))

@@ -15,7 +15,7 @@ from agent_builder.protocol.messages import Record
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.request import TokenCounter
 from agent_builder.storage.database import Database
-from agent_builder.storage.turns import turn_page
+from agent_builder.storage.turns import last_reason
 
 
 class Projection(Record):
@@ -58,15 +58,13 @@ class Preview:
         self._planning = admission.planning
 
     async def of(self, conversation_id: str, model_id: str | None = None) -> ContextPreview:
-        """For the model that the next message would use: the given one, else that of the last Turn, else the default.
-        Raises NotFound."""
-        newest = (await self._database.read(lambda conn: turn_page(conn, conversation_id, None, 1)))[0]
-        wanted = model_id or (newest[0].model_id if newest else None) or self._models.default_id
+        """For the model that a message would use: the given one, else the default. Raises NotFound."""
+        truncated = await self._database.read(lambda conn: last_reason(conn, conversation_id)) == "repetition_truncated"
+        wanted = model_id or self._models.default_id
         try:
             model, counter = await self._planning.model(wanted)
         except RunError:
             return ContextPreview(state="unavailable", reason="model_unavailable", model_id=wanted)
-        truncated = bool(newest) and newest[0].reason == "repetition_truncated"
         return await self._preview(conversation_id, model, counter, truncated)
 
     async def _preview(self, conversation_id: str, model: QualifiedModel, counter: TokenCounter, truncated: bool) -> ContextPreview:

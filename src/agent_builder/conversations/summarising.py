@@ -2,6 +2,8 @@
 the model. Whatever goes wrong costs only the summary: the plan then has its collapsed lines.
 """
 
+import asyncio
+
 from agent_builder.context.inputs import PlanInputs, Summary
 from agent_builder.context.parts import source_digest
 from agent_builder.context.summary import KIND, accepted, covers, decoded, summary_request
@@ -57,7 +59,7 @@ class Summarising:
         room = model.input_budget if rate is None else min(model.input_budget, int(rate * min(time_left, SUMMARY_EVALUATION_S)))
         earlier = None if parent is None else _read(parent)
         before, notes = (0, None) if earlier is None else (earlier.covered, earlier.text)
-        request = summary_request(inputs.history[before:covered], notes, room, counter)
+        request = await asyncio.to_thread(summary_request, inputs.history[before:covered], notes, room, counter)
         return None if request is None else await self._answer(request, inputs, counter, run, time_left)
 
     async def _answer(

@@ -2,6 +2,7 @@
 what the Worker may do with the answer, and keeps the exchanges that the next call and the Turn's bundle are made of.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
@@ -9,6 +10,7 @@ from enum import StrEnum
 from agent_builder.context.compiler import drop_oldest, render_call
 from agent_builder.context.results import completed_bundle, project_result, result_budget
 from agent_builder.llm.broker import ModelAnswer, ModelBroker, ModelRequest, ProposedCall, ProviderOverflow
+from agent_builder.llm.usage import CheckedUsage
 from agent_builder.protocol.digest import canonical_json
 from agent_builder.protocol.errors import ModelContextLimit, ModelToolLoop, RunError, WorkerProtocol
 from agent_builder.protocol.events import (
@@ -27,7 +29,7 @@ from agent_builder.protocol.frames import (
     ToolResult,
 )
 from agent_builder.protocol.ids import new_id
-from agent_builder.protocol.limits import CALL_FRAME_BYTES, IPC_FRAME_BYTES, RECEIPT_BYTES
+from agent_builder.protocol.limits import CALL_FRAME_BYTES, IPC_FRAME_BYTES, RECEIPT_BYTES, TOKENIZER_INLINE_BYTES
 from agent_builder.protocol.messages import CompletedTurnContext, Exchange, ToolExchange, Usage
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.request import RenderedRequest
@@ -94,9 +96,8 @@ class ModelRounds:
         await send(await self._judge(answer))
 
     async def _answer(self, send: Send) -> ModelAnswer:
-        rendered = self._render()
         try:
-            return await self._call(rendered, 1, send)
+            return await self._call(await self._rendered(), 1, send)
         except ProviderOverflow:
             smaller = None if self._recovered else drop_oldest(self._plan, self._turn.counter)
             if smaller is None:
@@ -105,7 +106,7 @@ class ModelRounds:
         refused = self._sequencer.open.closed(ModelContextLimit.code, self._clock.now())
         self.usage = self.usage.model_copy(update={"complete": False})
         await self._sequencer.emit(*refused, ModelRecoveryStarted(call=self._calls_made, reason="context_overflow"))
-        return await self._call(self._render(), 2, send)
+        return await self._call(await self._rendered(), 2, send)
 
     async def _call(self, rendered: RenderedRequest, attempt: int, send: Send) -> ModelAnswer:
         self._calls_made = number = self._calls_made + 1
@@ -117,11 +118,20 @@ class ModelRounds:
 
         await self._sequencer.emit(ModelRequestStarted(call=number, round=self._rounds, attempt=attempt))
         request = self._request(rendered, number)
-        answer = await guarded(self._broker.call(request, self._sequencer.emit, on_text, page.thinking), page.keep_time())
+        try:
+            answer = await guarded(self._broker.call(request, self._sequencer.emit, on_text, page.thinking), page.keep_time())
+        except RunError as fault:
+            await self._failed(fault)
+            raise
         await page.flush()
         await worker.flush()
         await self._finished(answer, rendered)
         return answer
+
+    async def _rendered(self) -> RenderedRequest:
+        """Long new results are counted beside the event loop."""
+        results = (call.result for exchange in self._exchanges[-1:] for call in exchange.calls)
+        return await asyncio.to_thread(self._render) if sum(map(len, results)) > TOKENIZER_INLINE_BYTES else self._render()
 
     def _render(self) -> RenderedRequest:
         """Where the window has no room for the newest results, they are shortened."""
@@ -159,9 +169,7 @@ class ModelRounds:
 
     async def _finished(self, answer: ModelAnswer, rendered: RenderedRequest) -> None:
         """The end of a call, with what was observed of its size in the same transaction."""
-        usage = Usage(input=answer.usage.input, output=answer.usage.output, complete=answer.usage.complete)
-        total = self.usage
-        self.usage = Usage(input=total.input + usage.input, output=total.output + usage.output, complete=total.complete and usage.complete)
+        usage = self._spent(answer.usage)
         model, now = self._turn.model, self._clock.now()
         seen = observation(self._turn, rendered, answer, now) if usage.complete else None
         rate, whole = self._broker.rate(model, rendered.counter), self._broker.reports_cached(model)
@@ -173,6 +181,18 @@ class ModelRounds:
                 put_rate(conn, rate_scope(model.model_id, rendered.counter), rate, now)
 
         await self._sequencer.commit([ModelResponseFinished(call=self._calls_made, reason=answer.reason, usage=usage)], also)
+
+    async def _failed(self, fault: RunError) -> None:
+        """The end of a call whose answer could not be used, where the provider has told all the same what it took."""
+        spent = fault.details.get("usage")
+        if isinstance(spent, CheckedUsage) and spent.complete:
+            await self._sequencer.emit(ModelResponseFinished(call=self._calls_made, reason=fault.code, usage=self._spent(spent)))
+
+    def _spent(self, told: CheckedUsage) -> Usage:
+        """What one call took, added to the Run's."""
+        usage, total = Usage(input=told.input, output=told.output, complete=told.complete), self.usage
+        self.usage = Usage(input=total.input + usage.input, output=total.output + usage.output, complete=total.complete and usage.complete)
+        return usage
 
     # what the Worker may do with an answer ----------------------------------------------------------------
 

@@ -138,6 +138,16 @@ def bundles(conn: sqlite3.Connection, conversation_id: str, newest: int | None =
     return [CompletedTurnContext.model_validate_json(bundle) for (bundle,) in reversed(found)]
 
 
+def last_reason(conn: sqlite3.Connection, conversation_id: str) -> str | None:
+    """How the answer of the newest completed Turn (an inherited one too) ended. Raises NotFound."""
+    found = conn.execute(
+        """SELECT t.reason FROM conversation_turns l JOIN turns t ON t.key = l.turn
+           WHERE l.conversation = ? AND t.state = 'completed' ORDER BY l.position DESC LIMIT 1""",
+        (conversation_key(conn, conversation_id),),
+    ).fetchone()
+    return None if found is None else found[0]
+
+
 def unfinished_turns(conn: sqlite3.Connection) -> list[TurnRow]:
     """Those preparing or running, oldest first."""
     return _many(conn, "t.state IN ('preparing', 'running')", ())
