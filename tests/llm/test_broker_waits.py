@@ -334,6 +334,28 @@ async def test_the_first_frame_clock_waits_for_an_earlier_call_at_the_same_serve
             assert asking.attempts == ["first_frame", "first_frame"]
 
 
+async def test_a_call_that_waited_has_to_read_what_the_earlier_one_has_pushed_out() -> None:
+    with FakeOllama(one_slot=True) as fake:
+        first_gate, second_gate = Gate(), Gate()
+        untimed = last(prompt_eval_duration=None)
+        fake.script(text("before", end=untimed), gated(first_gate, text("first", end=untimed)), gated(second_gate, text("second")))
+        async with bench(fake, timeouts=SHORT) as asking:
+            asking.models.prefill.seed_rate("test", "utf8-bytes-upper-bound-v1", 10.0)
+            request = rendered("x" * 4 * 798)
+            await asking.ask(request=request)
+            first = await waiting(asking, fake, 2, request=rendered("y" * 4 * 798))
+            second = asyncio.ensure_future(asking.ask(request=request))
+            await until(lambda: len(asking.stages) == 4)
+            first_gate.open()
+            await first
+            await fake.asked(3)
+            await passes(asking, 150)
+            assert not second.done()
+            second_gate.open()
+            assert (await second).text == "second"
+            assert asking.attempts == ["first_frame"] * 3
+
+
 async def test_the_clock_of_a_waiting_call_begins_when_the_earlier_one_has_ended() -> None:
     with FakeOllama() as fake:
         fake.script(hang(), hang(), hang())

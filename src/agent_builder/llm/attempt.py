@@ -147,8 +147,12 @@ class Attempt:
         return None
 
     async def _first_frames(self, reader: FrameReader, call: OpenCall) -> list[Frame]:
+        waited = False
         while True:
             running = not (self._loading or self._models.prefill.is_behind(self._endpoint, call))
+            if running and waited:
+                self._begin_anew()
+            waited = not running
             await self._show_silence()
             wait = self._waits.first_frame(running=running)
             try:
@@ -160,6 +164,11 @@ class Attempt:
                 self._waits.spend(running=running)
             if frames:
                 return frames
+
+    def _begin_anew(self) -> None:
+        """The server comes to this call only now, and what it has kept may have changed while it did something else."""
+        self._estimate = self._models.prefill.estimate(self._task.model, self._task.rendered)
+        self._waits.new_attempt(self._estimate)
 
     async def _next_frames(self, reader: FrameReader) -> list[Frame]:
         """The idle clock runs from frame to frame, however many reads that takes."""
@@ -222,23 +231,21 @@ class Attempt:
             self._exchange.wake()
 
     async def _watch_memory(self) -> None:
-        """Asks whether the server has the model in memory. If not, the silence is that of loading until it has; then there
-        is all of the prompt to read."""
-        task, prefill = self._task, self._models.prefill
+        """Asks whether the server has the model in memory. If not, the silence is that of loading until it has."""
+        model = self._task.model
         try:
-            loaded = await self._models.client.loaded(task.model.profile)
-            if self._models.is_ready(task.model, loaded) or self.first_frame:
+            loaded = await self._models.client.loaded(model.profile)
+            if self._models.is_ready(model, loaded) or self.first_frame:
                 return
-            prefill.emptied(task.model)
-            self._loading, self._estimate = True, prefill.estimate(task.model, task.rendered)
-            self._waits.new_attempt(self._estimate)
+            self._models.prefill.emptied(model)
+            self._loading = True
             self._wake()
-            await self._models.reload(task.model)
+            await self._models.reload(model)
         except RunError:
             pass  # the call itself will meet what is wrong, and tell it
         except asyncio.CancelledError:
             if self.first_frame:
-                self._models.needs_no_reload(task.model)
+                self._models.needs_no_reload(model)
             raise
         finally:
             self._loading = False
