@@ -134,7 +134,7 @@ async def test_a_look_whose_result_was_shortened_is_worth_repeating(bench: RunBe
     for _ in range(2):
         bench.model.calls(proposed("file/read_text", path="a.md"))
     done = await play(bench)
-    assert "reason window_bound" in [text for role, text in messages(bench) if role == "tool"][0]
+    assert "reason window_bound" in next(text for role, text in messages(bench) if role == "tool")
     assert [one.get("code") for one in done.of("tool.call.finished")] == [None, None]
 
 

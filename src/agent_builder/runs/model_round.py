@@ -43,7 +43,6 @@ from agent_builder.runs.race import guarded
 from agent_builder.runs.sequencer import Sequencer
 from agent_builder.storage.calibration import put_rate, rate_scope
 from agent_builder.tools.calls import CapabilityCall, CapabilityResult
-from agent_builder.tools.reads import ReadRecord
 
 Send = Callable[[HostFrame], Awaitable[None]]
 
@@ -57,10 +56,12 @@ class Turn(StrEnum):
 
 
 class ModelRounds:
-    """One per Run. `reads`: what the model has seen of files; a result that is shortened takes that back. Raises RunError
+    """One per Run. `forget_shown` takes back what counts as seen by the model: a result was shortened. Raises RunError
     leaves; WorkerProtocol for a move that is not the Worker's."""
 
-    def __init__(self, turn: AdmittedTurn, broker: ModelBroker, sequencer: Sequencer, clock: Clock, run_clock: RunClock, reads: ReadRecord) -> None:
+    def __init__(
+        self, turn: AdmittedTurn, broker: ModelBroker, sequencer: Sequencer, clock: Clock, run_clock: RunClock, forget_shown: Callable[[], None]
+    ) -> None:
         self.usage = Usage()
         self.answer: ModelAnswer | None = None
         self._turn = turn
@@ -69,7 +70,7 @@ class ModelRounds:
         self._sequencer = sequencer
         self._clock = clock
         self._run_clock = run_clock
-        self._reads = reads
+        self._forget_shown = forget_shown
         self._budgets = turn.model.profile.budgets
         self._exchanges: list[Exchange] = []
         self._move = Turn.ASK
@@ -154,7 +155,7 @@ class ModelRounds:
         text = project_result(longest.call_id, whole, len(longest.result.encode()) // 2, reason="window_bound")
         calls[calls.index(longest)] = longest.model_copy(update={"result": text})
         self._exchanges[-1] = self._exchanges[-1].model_copy(update={"calls": tuple(calls)})
-        self._reads.forget()
+        self._forget_shown()
         return True
 
     def _request(self, rendered: RenderedRequest, number: int) -> ModelRequest:
@@ -259,7 +260,7 @@ class ModelRounds:
         """Keeps the result as the model will see it, and gives the Worker its outcome."""
         text = project_result(call.call_id, result.text, self._result_bytes_left)
         if text != result.text:
-            self._reads.forget()
+            self._forget_shown()
         self._whole_results[call.call_id] = result.text
         self._result_bytes_left -= len(text.encode())
         self._open.pop(0)

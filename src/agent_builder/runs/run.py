@@ -193,7 +193,9 @@ class Run:
     async def _converse(self, turn: AdmittedTurn, worker: WorkerProcess) -> Completed:
         """Asks and answers until the Worker names its final answer."""
         scope = self._scope(turn, worker)
-        self._rounds = rounds = ModelRounds(turn, self._parts.models, self._sequencer, self._parts.clock, self.run_clock, scope.reads)
+        self._rounds = rounds = ModelRounds(
+            turn, self._parts.models, self._sequencer, self._parts.clock, self.run_clock, scope.forget_shown
+        )
         await self._start(turn, worker)
         while True:
             match await worker.receive():
