@@ -1,8 +1,9 @@
 """Costs cover every spelling of a message, and are counted once."""
 
+import gc
+import weakref
 from dataclasses import replace
 
-from agent_builder.context import costs
 from agent_builder.context.costs import Cost, Rendered, priced, priced_schema, rendered_request, total
 from agent_builder.context.estimate import BYTES_COUNTER
 from agent_builder.protocol.digest import digest_of
@@ -74,7 +75,18 @@ def test_equal_messages_are_counted_once_per_tokenizer():
     assert again
 
 
-def test_more_tokenizers_than_are_loaded_do_not_pile_up():
-    for _ in range(12):
-        priced({"role": "user", "content": "x"}, a_counter()[0])
-    assert len(costs._MEMORY) <= 3
+class Tokenizer:
+    """Counts as a loaded tokenizer does: with a bound method."""
+
+    def count(self, text: str) -> int:
+        return len(text)
+
+
+def test_remembered_costs_keep_no_tokenizer_loaded():
+    seen = []
+    for _ in range(4):
+        tokenizer = Tokenizer()
+        seen.append(weakref.ref(tokenizer))
+        priced({"role": "user", "content": "x"}, replace(BYTES_COUNTER, count=tokenizer.count))
+        gc.collect()
+        assert [one() for one in seen if one() is not None] == [tokenizer]

@@ -8,9 +8,10 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from agent_builder.protocol.digest import digest_of
-from agent_builder.protocol.limits import COSTS_REMEMBERED, TOKENIZERS_LOADED
+from agent_builder.protocol.limits import COSTS_REMEMBERED
 from agent_builder.protocol.request import RenderedRequest, TokenCounter, Units
 
 Message = dict[str, object]
@@ -118,17 +119,15 @@ def _json_cost(value: Message, count: Callable[[str], int]) -> Cost:
 
 
 T = TypeVar("T")
-_MEMORY: dict[Callable[[str], int], dict[str, object]] = {}
+_MEMORY: WeakKeyDictionary[object, dict[str, object]] = WeakKeyDictionary()
 
 
 def remembered(counter: TokenCounter, digest: str, make: Callable[[], T]) -> T:
-    """The value for this digest under this tokenizer, made once while it is remembered. One digest always stands for one
-    type of value. Threads may meet here: each step is one atomic operation of a dict, and making twice is harmless."""
-    memory = _MEMORY.get(counter.count)
-    if memory is None:
-        if len(_MEMORY) > TOKENIZERS_LOADED:
-            _MEMORY.clear()
-        memory = _MEMORY.setdefault(counter.count, {})
+    """The value for this digest under this tokenizer, made once while it is remembered, and never longer than the tokenizer
+    itself is loaded. One digest always stands for one type of value. Threads may meet here: each step is one atomic operation
+    of a dict, and making twice is harmless."""
+    tokenizer = getattr(counter.count, "__self__", counter.count)  # of which a bound method would be another object each time
+    memory = _MEMORY.setdefault(tokenizer, {})
     found = memory.get(digest)
     if found is None:
         found = make()

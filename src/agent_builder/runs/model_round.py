@@ -131,8 +131,8 @@ class ModelRounds:
 
     async def _rendered(self) -> RenderedRequest:
         """Long new results are counted beside the event loop."""
-        results = (call.result for exchange in self._exchanges[-1:] for call in exchange.calls)
-        return await asyncio.to_thread(self._render) if sum(map(len, results)) > TOKENIZER_INLINE_BYTES else self._render()
+        new = sum(len(call.result.encode()) for exchange in self._exchanges[-1:] for call in exchange.calls)
+        return await asyncio.to_thread(self._render) if new > TOKENIZER_INLINE_BYTES else self._render()
 
     def _render(self) -> RenderedRequest:
         """Where the window has no room for the newest results, they are shortened."""
