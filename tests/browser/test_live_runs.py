@@ -54,7 +54,7 @@ async def test_two_tabs_show_the_same_run_and_one_decision_serves_both(gateway: 
         await expect(bench.approve).to_be_enabled()
         other = await bench.another_tab()
         await expect(other.approve).to_be_enabled()
-        assert "1 waits" in await other.page.title()
+        assert "1 to decide" in await other.page.title()
         await other.approve.click()
         await expect(await other.answered(1)).to_contain_text("done")
         await bench.page.bring_to_front()

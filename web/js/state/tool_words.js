@@ -16,6 +16,9 @@ const EFFECTS = {
   "agent/delegate": "delegated",
 };
 
+/** Effects that are counted by file: three looks into one file are one file read. */
+const OF_FILES = new Set(["changed", "read", "looked"]);
+
 /** The path, pattern or command of a call, from its bounded preview. */
 export function targetOf(preview) {
   const value = fromJson(preview) ?? fromDiff(preview) ?? preview;
@@ -25,13 +28,14 @@ export function targetOf(preview) {
 
 /** @returns {{effect: string, n: number}[]} finished calls that did something, most telling first; one that was only answered again did nothing */
 export function effectsOf(calls) {
-  const counts = new Map();
-  for (const call of calls) {
+  const done = new Map();
+  calls.forEach((call, index) => {
     const effect = EFFECTS[call.tool_id];
-    if (call.outcome === "ok" && call.code !== "repeated" && effect) counts.set(effect, (counts.get(effect) ?? 0) + 1);
-  }
+    if (call.outcome !== "ok" || call.code === "repeated" || !effect) return;
+    done.set(effect, (done.get(effect) ?? new Set()).add(OF_FILES.has(effect) ? targetOf(call.preview) || index : index));
+  });
   const order = ["changed", "ran", "delegated", "read", "searched", "looked"];
-  return order.filter((effect) => counts.has(effect)).map((effect) => ({ effect, n: counts.get(effect) }));
+  return order.filter((effect) => done.has(effect)).map((effect) => ({ effect, n: done.get(effect).size }));
 }
 
 /** What the operator is asked: change a file, run a command, delegate, or a tool without its own words. */

@@ -14,7 +14,7 @@ export function agentDrawer(app) {
   const elsewhere = h("span", { class: "dot", hidden: true });
   const button = h(
     "button",
-    { type: "button", class: "agent-button", aria: { expanded: "false", controls: "agent-list" }, onClick: () => store.dispatch({ type: "view/agents_toggled" }) },
+    { type: "button", class: "agent-button", aria: { expanded: "false", controls: "agent-list" }, onClick: () => toggleList(app) },
     sign,
     name,
     elsewhere,
@@ -42,6 +42,12 @@ export function agentDrawer(app) {
     },
   );
   return h("div", { class: "agents" }, button, panel);
+}
+
+/** What the others do is read anew when one looks at them. */
+function toggleList({ store, lists }) {
+  store.dispatch({ type: "view/agents_toggled" });
+  if (store.get().view.agentsOpen) lists.loadAgents();
 }
 
 function agentRow(app, id) {

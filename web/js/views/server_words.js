@@ -52,12 +52,11 @@ export function commandOutput(words, { output, lines }) {
 
 /** Values that are words of a closed list are said in the operator's language. */
 function inWords(words, values) {
-  const { t, tOr, has } = words;
+  const { tOr } = words;
   const said = { ...values };
-  const phase = `phase.${values.phase}`;
-  if (values.phase) said.phase = has(phase) ? t(phase) : tOr(`state.${values.phase}`, "server.ready");
+  if (values.phase) said.phase = tOr(`phase.${values.phase}`, "phase.other");
   if (values.preparation) said.preparation = tOr(`preparation.${values.preparation}`, "preparation.other");
-  if (values.model_state) said.model_state = tOr(`server.${values.model_state}`, "server.unknown");
+  if (values.model_state) said.model_state = tOr(`model_state.${values.model_state}`, "phase.other");
   if (values.trust) said.trust = tOr(`trust.${values.trust}`, "trust.other", { trust: values.trust });
   if (values.reason_code || values.reason) said.reason = modelReason(words, values);
   return said;

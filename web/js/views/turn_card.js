@@ -126,7 +126,7 @@ function foot(app, turn, run, answerElement) {
     facts.push(h("span", { title: t("turn.usage_title") }, t(key, { input: number(turn.usage.input), output: number(turn.usage.output) })));
   }
   if (run.replay === "failed") facts.push(...unread(app, turn));
-  return [...facts, ...footActions(app, turn, answerElement)];
+  return [...facts, h("span", { class: "foot-actions" }, footActions(app, turn, answerElement))];
 }
 
 /** What was done is not known as long as the events could not be read: that is said, not left out. */

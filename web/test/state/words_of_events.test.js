@@ -100,6 +100,12 @@ test("the foot line counts what was done and leaves out what was not", () => {
   assert.deepEqual(effectsOf(calls), [{ effect: "changed", n: 1 }, { effect: "read", n: 2 }]);
 });
 
+test("the foot line counts files, not looks into them", () => {
+  const calls = [["file/read_text", "a.md"], ["file/read_text", "a.md"], ["file/read_text", "b.md"], ["file/edit", "a.md"], ["file/edit", "a.md"], ["exec/run", "ls"], ["exec/run", "ls"]]
+    .map(([tool_id, path]) => ({ tool_id, outcome: "ok", preview: JSON.stringify({ path }) }));
+  assert.deepEqual(effectsOf(calls), [{ effect: "changed", n: 1 }, { effect: "ran", n: 2 }, { effect: "read", n: 2 }]);
+});
+
 test("a call that was only answered again is not counted a second time", () => {
   const edit = { tool_id: "file/edit", outcome: "ok" };
   assert.deepEqual(effectsOf([edit, { ...edit, code: "repeated" }]), [{ effect: "changed", n: 1 }]);

@@ -34,6 +34,10 @@ export const server = {
   "model_off.switched_off": "It is switched off in the model catalog.",
   "model_off.window_too_small": "Its window is too small for a message with all tools. Give the model server more memory, or choose another model.",
 
+  "model_state.degraded": "not ready",
+  "model_state.loading": "loading",
+  "model_state.ready": "ready",
+
   "preparation.cancelling": "stopping",
   "preparation.idle": "idle",
   "preparation.other": "busy",

@@ -34,6 +34,10 @@ export const server = {
   "model_off.switched_off": "它在模型目录中被停用。",
   "model_off.window_too_small": "它的窗口放不下一条带全部工具的消息。请给模型服务器更多内存，或另选一个模型。",
 
+  "model_state.degraded": "未就绪",
+  "model_state.loading": "正在加载",
+  "model_state.ready": "就绪",
+
   "preparation.cancelling": "正在停止",
   "preparation.idle": "空闲",
   "preparation.other": "忙碌",
