@@ -82,3 +82,43 @@ def test_a_bind_mount_is_refused_even_from_the_same_file_system(run: ToolRun, tm
         env={**os.environ, "PYTHONPATH": str(Path(safe_open.__file__).parents[2])},
     )
     assert done.stdout.split() == ["device", "device"], done.stderr
+
+
+MOUNTED_MEANWHILE = """
+import asyncio, subprocess, sys
+from pathlib import Path
+from agent_builder.tools import file_write
+from tests.support.capability import make_run
+root, when = Path(sys.argv[1]), sys.argv[2]
+run = make_run(root)
+def mount(*_):
+    subprocess.run(["mount", "--bind", root / "elsewhere", run.workspace / "d"], check=True)
+if when == "asked":
+    run.operator = mount
+else:
+    real = file_write.replace_file
+    def late(*arguments):
+        mount()
+        real(*arguments)
+    file_write.replace_file = late
+async def main():
+    await run.call("file/read_text", path="d/n.txt")
+    result = await run.call("file/edit", path="d/n.txt", old="one", new="two")
+    print(result.outcome, result.code)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("when", ["asked", "approved"])
+def test_a_directory_that_is_mounted_over_while_the_card_is_open_is_not_written_to(tmp_path: Path, when: str) -> None:
+    inside, outside = put(tmp_path, "workspace/d/n.txt", "one\n"), put(tmp_path, "elsewhere/n.txt", "one\n")
+    (tmp_path / "workspace").chmod(0o700)
+    spaces = ["--mount"] if os.geteuid() == 0 else ["--mount", "--map-root-user"]
+    places = f"{Path(safe_open.__file__).parents[2]}:{Path(__file__).parents[2]}"
+    done = subprocess.run(
+        ["unshare", *spaces, sys.executable, "-c", MOUNTED_MEANWHILE, str(tmp_path), when], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": places},
+    )
+    assert done.stdout.split() == ["refused", "permission_stale"], done.stderr
+    assert (inside.read_text(), outside.read_text()) == ("one\n", "one\n")
+    assert os.listdir(outside.parent) == ["n.txt"]
