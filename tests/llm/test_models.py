@@ -378,7 +378,6 @@ async def test_a_model_that_tells_its_vocabulary_is_counted_exactly(tmp_path: Pa
             counter = await asking.models.counter(model)
             assert (counter.name, counter.exact, counter.count("abba<|im_start|>ab")) == ("gguf-bpe-v1", True, 5)
             assert await asking.models.counter(model) is counter
-            await asking.models.count_ahead(counter, ["ab" * 10_000])
         questions = len(fake.questions)
         async with bench(fake, cache=tmp_path / "cache") as again:
             assert (await again.models.counter(await again.model())).count("abba") == 3

@@ -1,6 +1,5 @@
 """Exact counts: a vocabulary as a server tells it becomes a counter, and a text that was counted is not counted again."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from agent_builder.llm.tokenizer import (
 from agent_builder.protocol.limits import (
     COUNT_DIGEST_BYTES,
     COUNTS_REMEMBERED,
-    TOKENIZER_INLINE_BYTES,
     TOKENIZERS_LOADED,
 )
 from agent_builder.protocol.request import TemplateOverhead
@@ -120,14 +118,6 @@ def test_a_text_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.count(long) == 2
 
 
-async def test_long_texts_are_counted_ahead_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = counter()
-    texts = ["abc" * TOKENIZER_INLINE_BYTES, "short"]
-    await exact.count_ahead(texts)
-    monkeypatch.setattr(exact, "_tokens", lambda text: -1)
-    assert [exact.count(text) for text in texts] == [TOKENIZER_INLINE_BYTES, -1]
-
-
 class Asked:
     """Answers of /api/show, counted."""
 
@@ -145,15 +135,6 @@ async def test_a_tokenizer_is_kept_on_disk_by_vocabulary_and_found_by_weights(tm
     again, second = await Tokenizers(tmp_path / "cache").counter("weights", asked)
     assert (again, second.count("abc"), asked.times) == (digest, first.count("abc"), 1)
     assert (first.name, first.exact, first.overhead) == ("gguf-bpe-v1", True, TemplateOverhead(256, 16, 16, 16))
-
-
-async def test_texts_are_counted_ahead_also_for_a_counter_that_has_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Tokenizers(tmp_path / "cache")
-    _, base = await made.counter("weights", Asked(told()))
-    learnt, long = replace(base, overhead=TemplateOverhead(0, 0, 0, 0)), "ab" * TOKENIZER_INLINE_BYTES
-    await made.count_ahead(learnt, [long])
-    monkeypatch.setattr(ExactCounter, "_tokens", lambda self, text: -1)
-    assert learnt.count(long) == TOKENIZER_INLINE_BYTES
 
 
 async def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -143,10 +143,6 @@ class Models:
                 return byte_counter()
             known = self._tokenizers.loaded(entry.vocabulary) if entry.vocabulary else None
             return known or await self._build_counter(entry, entry.found)
-
-    async def count_ahead(self, counter: TokenCounter, texts: Iterable[str]) -> None:
-        """Counts long texts in a thread, so that a compiler on the event loop finds the counts ready."""
-        await self._tokenizers.count_ahead(counter, texts)
 
     def public(self) -> list[PublicModel]:
         return [self._public(entry) for entry in self._entries.values()]

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -21,7 +21,6 @@ from agent_builder.protocol.digest import digest_bytes
 from agent_builder.protocol.limits import (
     COUNT_DIGEST_BYTES,
     COUNTS_REMEMBERED,
-    TOKENIZER_INLINE_BYTES,
     TOKENIZERS_LOADED,
 )
 from agent_builder.protocol.request import TokenCounter
@@ -120,12 +119,6 @@ class ExactCounter:
                 self._known.popitem(last=False)
         return made
 
-    async def count_ahead(self, texts: Iterable[str]) -> None:
-        """Counts the long ones among `texts` in a thread, so that `count` only has to look them up."""
-        long = [text for text in texts if len(text) > TOKENIZER_INLINE_BYTES]
-        if long:
-            await asyncio.to_thread(lambda: [self.count(text) for text in long])
-
     def _tokens(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
@@ -147,7 +140,7 @@ class Tokenizers:
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
-        self._loaded: OrderedDict[str, tuple[ExactCounter, TokenCounter]] = OrderedDict()
+        self._loaded: OrderedDict[str, TokenCounter] = OrderedDict()
 
     async def counter(self, weights: str, ask: Callable[[], Awaitable[Mapping[str, object]]]) -> tuple[str, TokenCounter]:
         """The vocabulary's digest and its counter, built in a thread where needed. `weights`: the provider's digest of the
@@ -163,24 +156,17 @@ class Tokenizers:
             await asyncio.to_thread(self._keep, weights, digest, made)
         if made is not None:
             await asyncio.to_thread(_give_back_memory)
-            exact = ExactCounter(made)
-            self._loaded[digest] = exact, TokenCounter(EXACT, exact.count, exact=True)
+            self._loaded[digest] = TokenCounter(EXACT, ExactCounter(made).count, exact=True)
         return digest, self._use(digest)
 
     def loaded(self, digest: str) -> TokenCounter | None:
         return self._use(digest) if digest in self._loaded else None
 
-    async def count_ahead(self, counter: TokenCounter, texts: Iterable[str]) -> None:
-        """Counts long texts off the event loop, whatever was learnt about the template; nothing to do for the byte counter."""
-        for exact, known in list(self._loaded.values()):
-            if known.count == counter.count:
-                await exact.count_ahead(texts)
-
     def _use(self, digest: str) -> TokenCounter:
         self._loaded.move_to_end(digest)
         while len(self._loaded) > TOKENIZERS_LOADED:
             self._loaded.popitem(last=False)
-        return self._loaded[digest][1]
+        return self._loaded[digest]
 
     def _cached(self, weights: str) -> tuple[str, Tokenizer | None]:
         """The vocabulary digest that was noted for these weights, and its tokenizer unless it is in memory."""
