@@ -1,11 +1,13 @@
 """From a submitted Turn to the proof that it may run."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_builder.context.compiler import render_call
+from agent_builder.conversations import planning
 from agent_builder.conversations.planning import COMPACTED_THROUGH
 from agent_builder.llm.models import Models
 from agent_builder.protocol.errors import InstructionsRefused, ModelContextLimit, ModelContextTooSlow, ModelNotFound
@@ -206,3 +208,23 @@ async def test_what_was_learnt_of_the_template_admits_more_history_also_after_a_
             assert after.counter.overhead == learnt
             assert after.plan.history.included == 80
             assert first_request(after).admission_tokens == after.plan.admission.tokens
+
+
+async def test_a_git_status_moves_the_history_alike_before_and_after_a_restart(
+    tmp_path: Path, fake: FakeOllama, monkeypatch: pytest.MonkeyPatch
+):
+    """What was shown is in the stored Turns, so that replaying them decides as it was decided then."""
+    starts, shown = [], []
+    async with conversing(tmp_path, fake, semantic_summary=False) as talk:
+        for number, lines in enumerate([1, 2, 2, 2, 300, 300, 1] * 3):
+            monkeypatch.setattr(planning, "git_status", lambda *_, told=" M file.txt\n" * lines: asyncio.sleep(0, told))
+            run = await talk.begin(f"question {number}")
+            admitted = await talk.admission.admit(run)
+            again = await talk.restarted(semantic_summary=False).admission.admit(run)
+            assert again.plan.digest == admitted.plan.digest
+            await talk.finish(await talk.commit(admitted), FILLER)
+            starts.append(admitted.plan.start)
+            shown.append("git status" in admitted.preface)
+    assert starts == sorted(starts)
+    assert 1 < len(set(starts)) <= 8
+    assert shown[:7] == [True, True, False, False, True, False, True]
