@@ -358,6 +358,16 @@ async def test_a_smaller_window_than_planned_disables_the_entry(allocated: int, 
                     await asking.model()
 
 
+async def test_another_clients_window_seen_at_a_later_load_disables_nothing() -> None:
+    with FakeOllama() as fake:
+        async with bench(fake) as asking:
+            model = await asking.model()
+            await asking.models.load(model, WARM_UP)
+            fake.allocated = 4096
+            await asking.models.reload(model)
+            assert asking.models.public()[0].available
+
+
 async def test_other_entries_are_probed_while_the_default_loads() -> None:
     with FakeOllama() as fake:
         other = replace(profile(fake), model_id="other", provider_model="gone:1b")

@@ -7,7 +7,7 @@ import pytest
 from agent_builder.llm.prefill import Estimate
 from agent_builder.llm.usage import CheckedUsage
 from tests.llm.bench import READ, bench, rendered, waiting
-from tests.support.fake_ollama import FakeOllama, Gate, begun, gated, hang, last, text
+from tests.support.fake_ollama import FakeOllama, Gate, begun, dropped, gated, hang, last, text
 
 
 async def test_the_rate_comes_from_the_part_that_was_not_cached() -> None:
@@ -59,6 +59,15 @@ async def test_nothing_is_learnt_from_a_prompt_that_the_server_may_have_read_bef
             usage = (await asking.ask("x" * 4 * 1300)).usage
             assert (usage.input, usage.evaluated) == (1302, None)
             assert asking.models.prefill.rate("test", "utf8-bytes-upper-bound-v1") == 40.0
+
+
+async def test_nothing_is_learnt_from_the_second_try_after_a_connection_that_broke_in_silence() -> None:
+    with FakeOllama() as fake:
+        fake.script(dropped(), text("a", end=last(prompt=1302, prompt_eval_duration=30_000_000)))
+        async with bench(fake) as asking:
+            asking.models.prefill.emptied(await asking.model())
+            await asking.ask(request=rendered("x" * 4 * 1300))
+            assert asking.models.prefill.rate("test", "utf8-bytes-upper-bound-v1") is None
 
 
 async def test_nothing_is_learnt_from_a_prompt_that_was_broken_off_and_sent_again() -> None:

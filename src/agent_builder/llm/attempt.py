@@ -15,7 +15,7 @@ from agent_builder.llm.prefill import OpenCall
 from agent_builder.llm.provider_http import HttpExchange
 from agent_builder.llm.usage import NO_USAGE, CheckedUsage
 from agent_builder.llm.waits import CallWaits
-from agent_builder.protocol.errors import ModelContextTruncated, ModelFirstFrameTimeout, RunError
+from agent_builder.protocol.errors import ModelContextTruncated, ModelFirstFrameTimeout, ModelTransport, RunError
 from agent_builder.protocol.events import RunStage, Stage, TransportAttemptFinished, TransportAttemptStarted
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.ports import Clock, Emit
@@ -113,11 +113,17 @@ class Attempt:
             return await self._read(FrameReader(exchange, task.model.profile.output_cap), call)
         except BaseException as fault:
             exchange.close()  # before anything else is awaited: the provider must see it at once
-            if isinstance(fault, ModelFirstFrameTimeout | asyncio.CancelledError) and not self.first_frame:
-                self._models.prefill.forget(task.model)
-            if isinstance(fault, asyncio.CancelledError) and not self.first_frame:
-                self.left_in_silence()
+            if not self.first_frame:
+                self._broken_off(fault)
             raise
+
+    def _broken_off(self, fault: BaseException) -> None:
+        """A server that did not refuse the prompt has read a part of it that nobody knows."""
+        cancelled = isinstance(fault, asyncio.CancelledError)
+        if cancelled or isinstance(fault, ModelFirstFrameTimeout | ModelTransport):
+            self._models.prefill.forget(self._task.model)
+        if cancelled:
+            self.left_in_silence()
 
     async def _read(self, reader: FrameReader, call: OpenCall) -> Frame | None:
         """The final frame, or None when the repetition guard has ended the stream."""

@@ -275,6 +275,9 @@ class Models:
             entry.reloading = None
 
     async def _check_loaded(self, entry: _Entry, model: QualifiedModel) -> None:
+        """Once for these weights: later the window that is seen may be one that another client has just asked for."""
+        if entry.allocated is not None:
+            return
         try:
             loaded = await self.client.loaded(model.profile)
         except RunError:
