@@ -453,6 +453,16 @@ async def test_the_first_answer_of_any_entry_proves_its_exact_counts(reported: i
                 assert (await asking.ask(request=request)).text == "second"
 
 
+async def test_what_was_learnt_about_a_template_disproves_no_exact_count(tmp_path: Path) -> None:
+    whole = rendered("word and " * 700, exact=True)
+    request = replace(whole, admission_tokens=whole.text_tokens)
+    with FakeOllama(vocabulary=VOCABULARY) as fake:
+        fake.script(text("first", end=last(prompt=request.text_tokens + 1)))
+        async with bench(fake, cache=tmp_path) as asking:
+            await asking.ask(request=request)
+            assert (await asking.model()).estimator == "gguf-bpe-v1"
+
+
 @pytest.mark.parametrize(("in_memory", "learnt"), [(False, True), (True, False)])
 async def test_a_load_tells_the_speed_only_where_the_server_had_read_nothing(in_memory: bool, learnt: bool) -> None:
     with FakeOllama() as fake:

@@ -18,7 +18,7 @@ from agent_builder.protocol.errors import (
 from agent_builder.protocol.limits import LOAD_S
 from agent_builder.protocol.model_profile import QualifiedModel
 from agent_builder.protocol.ports import Clock
-from agent_builder.protocol.request import RenderedRequest
+from agent_builder.protocol.request import START_OVERHEAD, RenderedRequest
 
 
 class Load:
@@ -90,8 +90,10 @@ def check_window(model: QualifiedModel, loaded: Loaded) -> str | None:
 
 
 def exact_fault(rendered: RenderedRequest, observed: int, *, tools: bool) -> str | None:
-    """Why the exact count of this request is disproved by what the provider reported, or None. `tools`: of the model."""
+    """Why the exact count of this request is disproved by what the provider reported, or None. What was learnt about the
+    template counts for nothing here, since it may be that which is wrong. `tools`: of the model."""
     least = exact_bound(rendered, tools=tools)
-    if least <= observed <= rendered.admission_tokens:
+    most = rendered.text_tokens + rendered.spare_tokens + START_OVERHEAD.of(rendered.units) + START_OVERHEAD.request
+    if least <= observed <= most:
         return None
-    return f"the server counted {observed} tokens where {least} to {rendered.admission_tokens} were expected"
+    return f"the server counted {observed} tokens where {least} to {most} were expected"
