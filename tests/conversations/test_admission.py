@@ -216,7 +216,7 @@ async def test_a_git_status_moves_the_history_alike_before_and_after_a_restart(
     """What was shown is in the stored Turns, so that replaying them decides as it was decided then."""
     starts, shown = [], []
     async with conversing(tmp_path, fake, semantic_summary=False) as talk:
-        for number, lines in enumerate([1, 2, 2, 2, 300, 300, 1] * 3):
+        for number, lines in enumerate([1, 2, 2, 2, 1200, 1200, 1] * 3):
             monkeypatch.setattr(planning, "git_status", lambda *_, told=" M file.txt\n" * lines: asyncio.sleep(0, told))
             run = await talk.begin(f"question {number}")
             admitted = await talk.admission.admit(run)
