@@ -34,7 +34,7 @@ export function layout(app) {
     return run.open && (detailsDrawer || !narrow.matches) ? "details" : null;
   }
 
-  /** A drawer takes the focus, and gives it back to what opened it. */
+  /** A drawer takes the focus, and gives it back to what opened it; a column goes away and leaves it at the composer. */
   let side = null;
   let opener = null;
   function moveFocus(now) {
@@ -43,7 +43,11 @@ export function layout(app) {
     side = now;
     if (now === "nav") focusSoon(() => sidebar.querySelector("button"));
     else if (now === "details" && narrow.matches) focusSoon(() => details.querySelector("button"));
-    else if (!now) queueMicrotask(() => isFocusLost() && focusSoon(() => (opener?.checkVisibility() && opener !== body ? opener : restPlace())));
+    else if (!now) queueMicrotask(() => isFocusLost() && focusSoon(placeAfter));
+  }
+
+  function placeAfter() {
+    return narrow.matches && opener !== body && opener?.checkVisibility() ? opener : restPlace();
   }
 
   store.watch(
