@@ -86,7 +86,7 @@ async def test_page_up_pauses_and_end_follows_again(gateway: Gateway, fake: Fake
         assert await _below(bench) <= 1
 
 
-async def test_earlier_turns_come_in_above_without_moving_what_is_read(gateway: Gateway, fake: FakeOllama) -> None:
+async def test_earlier_turns_come_in_above_and_details_beside_without_moving_what_is_read(gateway: Gateway, fake: FakeOllama) -> None:
     conversation = await gateway.new_conversation()
     for number in range(34):
         await gateway.run(conversation, f"question {number}")
@@ -94,12 +94,22 @@ async def test_earlier_turns_come_in_above_without_moving_what_is_read(gateway: 
         await bench.sign_in()
         await bench.go(f"/00000000-0000-4000-8000-000000000001/{conversation}")
         await expect(bench.turns).to_have_count(32)
+        fake.script(gated(gate := Gate(), text("the very end"), before=begun(LINES)))
+        await bench.send("much")
+        await expect(bench.page.locator(".live-text")).to_contain_text("line 79")
         await bench.page.locator(TALK).evaluate("talk => { talk.scrollTop = 0 }")
         before = await _offset(bench, "question 3")
         await bench.page.get_by_role("button", name="Load earlier Turns").click()
-        await expect(bench.turns).to_have_count(34)
+        await expect(bench.turns).to_have_count(35)
         assert abs(await _offset(bench, "question 3") - before) <= 1
         await expect(bench.page.get_by_role("button", name="Load earlier Turns")).to_have_count(0)
+        await bench.button("details", bench.topbar).click()
+        await expect(bench.page.locator(".event").first).to_be_visible()
+        await bench.button("close_details").click()
+        assert abs(await _offset(bench, "question 3") - before) <= 1
+        gate.open()
+        await expect(bench.turns.last).not_to_have_attribute("aria-busy", "true")
+        assert abs(await _offset(bench, "question 3") - before) <= 1
         assert bench.faults == []
 
 

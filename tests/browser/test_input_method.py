@@ -85,3 +85,20 @@ async def test_shift_enter_breaks_the_line(gateway: Gateway) -> None:
         await bench.page.keyboard.type("two")
         await expect(bench.box).to_have_value("one\ntwo")
         assert await bench.turns.count() == 0
+
+
+async def test_shift_enter_belongs_to_the_input_method_while_it_composes(gateway: Gateway) -> None:
+    async with Workbench.open(gateway) as bench:
+        await bench.sign_in()
+        await bench.box.focus()
+        method = await _InputMethod.at(bench)
+        await method.compose("nihao")
+        await method.key("Enter", modifiers=8)
+        assert await bench.turns.count() == 0
+        await method.commit("你好")
+        await bench.page.keyboard.press("Shift+Enter")
+        await method.compose("ma")
+        await method.key("Enter")
+        await method.commit("吗")
+        await expect(bench.box).to_have_value("你好\n吗")
+        assert await bench.turns.count() == 0

@@ -1,5 +1,8 @@
 """The page tells the truth about what runs, whatever happens to the page, the connection or the server."""
 
+import re
+import time
+
 from playwright.async_api import Route, expect
 
 from tests.support.browser import Workbench, write
@@ -69,10 +72,14 @@ async def test_four_runs_and_a_second_tab_leave_every_click_its_answer(gateway: 
     async with Workbench.open(gateway) as bench:
         await bench.sign_in()
         streams: list[str] = []
+        write(gateway, "n.md", "teh\n")
         for number in range(4):
-            fake.script(gated(gate, text("end"), before=begun("begin")))
+            change = [call("file_read_text", path="n.md"), call("file_edit", path="n.md", old="teh", new="the")] if number == 0 else []
+            fake.script(*change, gated(gate, text("end"), before=begun("begin")))
             await bench.start_new()
             await bench.send(f"run {number}")
+            if change:
+                await expect(bench.approve).to_be_enabled()
         await expect(bench.page.locator(".row .dot:visible")).to_have_count(4)
         others = [await bench.another_tab()]
         for _ in range(6):
@@ -88,6 +95,18 @@ async def test_four_runs_and_a_second_tab_leave_every_click_its_answer(gateway: 
         await expect(bench.topbar.get_by_role("heading", name="renamed")).to_be_visible()
         await bench.page.locator("#stage").get_by_role("button", name="Stop").click()
         await expect(bench.page.locator(".turn-failure")).to_contain_text("You stopped this Run")
+        other = others[0]
+        await other.page.bring_to_front()
+        await other.show_conversation("run 0")
+        await other.approve.click()
+        await expect(other.page.locator(".tool-mark svg")).to_have_count(2)
+        await expect(other.page.locator(".ask")).to_have_count(0)
+        assert (gateway.workspace / "n.md").read_text() == "the\n"
+        await other.show_conversation("run 1")
+        await other.page.locator("#stage").get_by_role("button", name="Stop").click()
+        await expect(other.page.locator(".turn-failure")).to_contain_text("You stopped this Run")
+        assert await other.page.evaluate("fetch('/health').then(answer => answer.status)") == 200
+        await bench.page.bring_to_front()
         gate.open()
         await expect(bench.page.locator(".row .dot:visible")).to_have_count(0)
         assert all(url.startswith(f"http://127.0.0.1:{gateway.port}/api/events?") for url in streams)
@@ -200,6 +219,21 @@ async def test_a_restart_behind_an_open_page_leads_to_the_login_and_to_the_inter
         await bench.enter_token()
         await expect(bench.page.locator(".turn-failure")).to_contain_text("The server stopped while this Run was active")
         await expect(bench.turns).to_have_count(1)
+
+
+async def test_the_time_of_a_run_is_told_right_by_a_browser_whose_clock_is_wrong(gateway: Gateway, fake: FakeOllama) -> None:
+    fake.script(gated(Gate(), text("never"), before=begun("half")))
+    for hours in (-1, 1):
+        async with Workbench.open(gateway) as bench:
+            await bench.page.clock.install(time=time.time() + hours * 3600)
+            await bench.sign_in()
+            if hours < 0:
+                await bench.send("go")
+            else:
+                await bench.show_conversation("go")
+            clock = bench.page.locator(".stage-clock")
+            await expect(clock).to_have_text(re.compile(r"^[0-4]:\d\d$"))
+            await expect(clock).not_to_have_text("0:00")
 
 
 async def test_thinking_is_shown_while_it_lasts_and_is_no_part_of_the_answer(gateway: Gateway, fake: FakeOllama) -> None:
