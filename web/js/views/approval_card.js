@@ -75,9 +75,9 @@ function title({ words: { t } }, permission, diff) {
   return ask === "tool" || !target ? t("approval.tool", { tool: permission.tool_id }) : t(`approval.${ask}`, { target });
 }
 
-function subtitle({ words: { t } }, permission, diff) {
-  if (!diff) return t("approval.asked_by", { tool: permission.tool_id });
-  return t("approval.lines", { n: Math.max(diff.added, diff.removed), tool: permission.tool_id });
+function subtitle({ words: { t, timeOfDay } }, permission, diff) {
+  const asked = { tool: permission.tool_id, until: timeOfDay(permission.expires_at) };
+  return diff ? t("approval.lines", { ...asked, n: Math.max(diff.added, diff.removed) }) : t("approval.asked_by", asked);
 }
 
 function waiting({ store, approving, words: { t } }, id, full) {

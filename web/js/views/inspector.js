@@ -21,6 +21,7 @@ export function inspector(app) {
     choose(next);
     tabs.get(next).focus();
   });
+  const element = h("section", { class: "inspector", aria: { label: t("inspector.label") } }, bar, panel);
   let drawn = [];
 
   function choose(tab) {
@@ -37,11 +38,12 @@ export function inspector(app) {
       tab.tabIndex = on ? 0 : -1;
       toggle(tab, "on", on);
     }
+    toggle(element, "brief", subject.details.tab === "facts" && !subject.row);
     setAria(panel, "labelledby", `tab-${subject.details.tab}`);
     panel.replaceChildren(...[VIEWS[subject.details.tab](app, subject)].flat().filter(Boolean));
   }
 
-  return { element: h("section", { class: "inspector", aria: { label: t("inspector.label") } }, bar, panel), show };
+  return { element, show };
 }
 
 const VIEWS = { facts: factsView, message: messageView, payload: payloadView, envelope: envelopeView, context: contextView };

@@ -1,12 +1,12 @@
 /** English: Runs and their details. `{name}` is filled in; an entry with `one` and `other` follows the plural of `n`. */
 export const runs = {
   "approval.approve": "Approve",
-  "approval.asked_by": "asked by {tool}",
+  "approval.asked_by": "asked by {tool} · until {until}",
   "approval.change": "Change {target}?",
   "approval.delegate": "Delegate “{target}”?",
   "approval.deny": "Deny",
   "approval.deny_more": "Deny…",
-  "approval.lines": { one: "{n} line · asked by {tool}", other: "{n} lines · asked by {tool}" },
+  "approval.lines": { one: "{n} line · asked by {tool} · until {until}", other: "{n} lines · asked by {tool} · until {until}" },
   "approval.preview": "What would be done",
   "approval.promise": "Nothing is changed before you decide.",
   "approval.reading": "Reading the whole request…",

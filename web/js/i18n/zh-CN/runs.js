@@ -1,12 +1,12 @@
 /** 简体中文：运行及其详情。 */
 export const runs = {
   "approval.approve": "批准",
-  "approval.asked_by": "由 {tool} 请求",
+  "approval.asked_by": "由 {tool} 请求 · 截至 {until}",
   "approval.change": "修改 {target}？",
   "approval.delegate": "委派“{target}”？",
   "approval.deny": "拒绝",
   "approval.deny_more": "拒绝…",
-  "approval.lines": { other: "{n} 行 · 由 {tool} 请求" },
+  "approval.lines": { other: "{n} 行 · 由 {tool} 请求 · 截至 {until}" },
   "approval.preview": "将要执行的内容",
   "approval.promise": "在你决定之前不会有任何改动。",
   "approval.reading": "正在读取完整请求…",
