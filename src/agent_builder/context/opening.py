@@ -89,7 +89,7 @@ def _within_share(status: str, room: int, counter: TokenCounter) -> str:
         return status
     kept = []
     for line in status.splitlines(keepends=True):
-        room -= count_text(line, counter)
+        room -= counter.count(line)
         if room < 0:
             break
         kept.append(line)
