@@ -46,6 +46,7 @@ async def test_an_agent_whose_workspace_cannot_be_used_can_still_be_read(
     change(Checkout(tmp_path.resolve()).workspace(AgentId(SYSTEM_AGENT_ID)))
     async with open_gateway(tmp_path) as gateway:
         assert (await gateway.ok("GET", f"{AGENT_PATH}/sessions/{conversation}"))["turns"] == []
+        assert (await gateway.call("GET", f"{AGENT_PATH}/workspace")).status_code == 400
         refused = await gateway.call("POST", f"{AGENT_PATH}/sessions/{conversation}/runs", {"message": "hello"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (409, "instructions_refused")
         assert told in refused.json()["error"]["message"]

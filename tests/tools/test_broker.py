@@ -350,6 +350,14 @@ async def test_a_result_that_had_to_be_cut_does_not_count_as_read(run: ToolRun, 
     assert (await run.call("file/edit", path="a.md", old="one", new="two")).code == "not_read"
 
 
+async def test_a_call_whose_arguments_are_not_those_that_were_asked_about_is_not_done(run: ToolRun) -> None:
+    arguments: dict[str, object] = {"path": "a.md", "content": "x"}
+    run.operator = lambda _: arguments.update(content="y")
+    result = await run.broker.execute(CapabilityCall(new_id(), "file/write", arguments, False), run.scope)
+    assert (result.outcome, result.code) == ("refused", "permission_stale")
+    assert not (run.workspace / "a.md").exists()
+
+
 async def test_the_question_names_the_call_by_its_arguments(run: ToolRun) -> None:
     await run.call("file/write", path="a.md", content="x\n")
     proposed, request = run.last(ToolCallProposed), run.last(PermissionRequested)

@@ -61,3 +61,15 @@ def test_nothing_else_can_be_downloaded(workspace: Path, path: str) -> None:
     (workspace / "link").symlink_to("/etc/passwd")
     with pytest.raises(InvalidRequest):
         open_download(workspace, path)
+
+
+def test_a_workspace_that_cannot_be_used_is_refused_with_the_reason(workspace: Path) -> None:
+    workspace.chmod(0o777)
+    with pytest.raises(InvalidRequest) as refused:
+        list_workspace(workspace, "", WORKSPACE_LIST, never)
+    assert "others may write into the workspace; the operator can run there: chmod go-w ." in refused.value.message
+    workspace.rmdir()
+    for attempt in (lambda: list_workspace(workspace, "", WORKSPACE_LIST, never), lambda: open_download(workspace, "a")):
+        with pytest.raises(InvalidRequest) as gone:
+            attempt()
+        assert "the workspace cannot be opened" in gone.value.message

@@ -210,7 +210,8 @@ def _fill(descriptor: int, data: bytes) -> None:
 
 
 def _remove_access_list(descriptor: int) -> None:
-    """A directory's default access list would let others in as soon as the mode is set."""
+    """A directory's default access list would let others in as soon as the mode is set. One that cannot be taken off is found
+    by `_check_attributes`."""
     with suppress(OSError):
         os.removexattr(descriptor, _ACCESS_LIST)
 

@@ -134,6 +134,8 @@ class CapabilityBroker:
             return _stale(decision.stale, effect)
         if not decision.approved:
             return _denied(decision.reason)
+        if call.arguments_digest != request.arguments_digest:
+            return _stale("the call has other arguments than the one that was approved", effect)
         return await self._act(call, scope, effect)
 
     async def _act(self, call: CapabilityCall, scope: ToolScope, effect: Effect) -> CapabilityResult:

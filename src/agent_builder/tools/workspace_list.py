@@ -32,19 +32,11 @@ class WorkspaceListing:
 
 def list_workspace(workspace: Path, prefix: str, limit: int, expired: Callable[[], bool]) -> WorkspaceListing:
     """The files whose path begins with `prefix`, in path order, at most `limit` and WORKSPACE_LIST. Blocking; `expired`
-    tells when the search may take no longer."""
-    most = min(limit, WORKSPACE_LIST)
-    walk = Walk(workspace, expired)
-    items: list[WorkspaceItem] = []
-    left = SEARCH_READ_BYTES
-    for found in walk.below():
-        if found.directory or not found.path.text.startswith(prefix):
-            continue
-        if len(items) == most:
-            return WorkspaceListing(tuple(items), truncated=True)
-        left -= found.bytes
-        items.append(_item(found, look_inside=left >= 0))
-    return WorkspaceListing(tuple(items), truncated=bool(walk.truncated))
+    tells when the search may take no longer. Raises InvalidRequest with what is wrong with the workspace."""
+    try:
+        return _listed(workspace, prefix, min(limit, WORKSPACE_LIST), expired)
+    except FileRefused as refusal:
+        raise InvalidRequest(f"The workspace cannot be listed: {refusal.sentence}.") from refusal
 
 
 def open_download(workspace: Path, path: str) -> bytes:
@@ -56,6 +48,20 @@ def open_download(workspace: Path, path: str) -> bytes:
             raise NotFound from refusal
         raise InvalidRequest(f"This file cannot be downloaded: {refusal.sentence}.") from refusal
     return data
+
+
+def _listed(workspace: Path, prefix: str, most: int, expired: Callable[[], bool]) -> WorkspaceListing:
+    walk = Walk(workspace, expired)
+    items: list[WorkspaceItem] = []
+    left = SEARCH_READ_BYTES
+    for found in walk.below():
+        if found.directory or not found.path.text.startswith(prefix):
+            continue
+        if len(items) == most:
+            return WorkspaceListing(tuple(items), truncated=True)
+        left -= found.bytes
+        items.append(_item(found, look_inside=left >= 0))
+    return WorkspaceListing(tuple(items), truncated=bool(walk.truncated))
 
 
 def _item(found: Found, look_inside: bool) -> WorkspaceItem:
