@@ -42,6 +42,17 @@ async def test_seqs_are_contiguous_and_calls_are_paired(gateway: Gateway, fake: 
     ]
 
 
+async def test_what_a_useless_answer_took_is_told_with_the_failure(gateway: Gateway, fake: FakeOllama) -> None:
+    fake.script(text("  \n"))
+    run = await gateway.run(await gateway.new_conversation(), "hello")
+    (finished,) = run.of("model.response.finished")
+    assert run.terminal["payload"]["code"] == finished["reason"] == "model_empty_answer"
+    assert run.terminal["payload"]["usage"] == finished["usage"]
+    assert finished["usage"]["input"] > 0 and finished["usage"]["complete"]
+    order = [event["type"] for event in run.events if event["durability"] == "durable"]
+    assert order[-3:] == ["model.transport.attempt.finished", "model.response.finished", "run.failed"]
+
+
 async def test_later_turns_see_earlier_ones_and_begin_with_the_same_bytes(gateway: Gateway, fake: FakeOllama) -> None:
     conversation = await gateway.new_conversation()
     for number in range(3):
