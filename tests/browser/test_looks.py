@@ -26,6 +26,14 @@ RICH = (
 LONG = "A title that goes on and on until no list can hold it, 并且还有很长的中文标题在后面继续下去"
 
 
+SMALL = """least => [...document.querySelectorAll('button, select, summary, [role=option]:not(.event), input, textarea')]
+    .filter(each => each.checkVisibility({visibilityProperty: true}) && !each.closest('[inert]'))
+    .map(each => [each.getAttribute('aria-label') ?? each.textContent, each.getBoundingClientRect()])
+    .filter(([, box]) => Math.round(box.height) < least || Math.round(box.width) < least)
+    .map(([name, box]) => `${name} is ${Math.round(box.width)} by ${Math.round(box.height)} pixels`)"""
+"""Controls that are too small for a finger or a pointer."""
+
+
 async def _change(page: Any, where: str, change: Callable[[Json], Json]) -> None:
     """Lets the real answers of an address through, changed as the server would in another state."""
 
@@ -39,10 +47,11 @@ async def _change(page: Any, where: str, change: Callable[[Json], Json]) -> None
 
 
 class _Looks:
-    """One tab and what was wrong in any of its states."""
+    """One tab and what was wrong in any of its states. `thorough`: axe looks too; it does so once in each size, theme and language."""
 
     def __init__(self, bench: Workbench, gateway: Gateway, fake: FakeOllama, phone: bool) -> None:
         self.bench, self.page, self.gateway, self.fake, self.phone = bench, bench.page, gateway, fake, phone
+        self.thorough = phone == (bench.locale == "zh-CN")
         self.wrong: list[str] = []
         self.seen: list[str] = []
 
@@ -52,7 +61,9 @@ class _Looks:
         for theme in themes:
             await self.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
             await self.bench.keep_picture(f"{'phone' if self.phone else 'desktop'}-{self.bench.locale[:2]}-{theme}-{state}")
-        self.wrong += [f"{state}: {fault}" for fault in await self.bench.check_access()]
+        if self.thorough:
+            self.wrong += [f"{state}: {fault}" for fault in await self.bench.check_access()]
+        self.wrong += [f"{state}: {small}" for small in await self.page.evaluate(SMALL, 44 if self.phone else 36)]
         if await self.bench.scrolls_sideways():
             self.wrong.append(f"{state}: scrolls sideways")
 
@@ -171,6 +182,7 @@ async def _running(look: _Looks, conversation: str) -> None:
     await look.take("thinking")
     thinks.open()
     await expect(page.locator(".live-text")).to_contain_text("Here is")
+    await page.locator("#talk").press("End")
     await look.take("streaming")
     await bench.button("details", bench.topbar).click()
     await expect(page.locator(".event").nth(5)).to_be_visible()
