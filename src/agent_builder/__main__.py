@@ -41,7 +41,7 @@ class _Server(uvicorn.Server):
     def __init__(self, app: App, opened: Callable[[], None]) -> None:
         config = uvicorn.Config(
             app.asgi, lifespan="off", log_config=None, access_log=False, ws="none", http=GatewayConnection, loop="uvloop",
-            server_header=False, date_header=False, proxy_headers=False, timeout_graceful_shutdown=_CLOSE_S,
+            server_header=False, proxy_headers=False, timeout_graceful_shutdown=_CLOSE_S,
         )
         super().__init__(config)
         self._app = app

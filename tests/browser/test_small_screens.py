@@ -74,6 +74,23 @@ async def test_an_approval_with_a_long_preview_can_be_decided_on_the_smallest_sc
         assert (gateway.workspace / "long.txt").read_text() == "a\n"
 
 
+async def test_offers_stay_in_sight_between_the_top_and_the_keyboard(gateway: Gateway) -> None:
+    for number in range(20):
+        write(gateway, f"notes-{number:02}.md", "a\n")
+    async with Workbench.open(gateway, NARROWEST) as bench:
+        await bench.sign_in()
+        await bench.page.evaluate(KEYBOARD, 300)
+        await bench.box.focus()
+        await bench.page.keyboard.type("@notes")
+        await expect(bench.page.locator(".offer")).to_have_count(20)
+        for _ in range(3):
+            await bench.page.keyboard.press("ArrowUp")
+        for part in (bench.page.get_by_role("listbox", name="Suggestions"), bench.page.locator(".offer[aria-selected=true]"), bench.box):
+            box = await part.bounding_box()
+            assert box is not None
+            assert box["y"] >= 0 and box["y"] + box["height"] <= NARROWEST[1] - 300
+
+
 async def test_drawers_exclude_each_other_and_close_with_escape_and_back(gateway: Gateway, fake: FakeOllama) -> None:
     fake.script(text("ok"))
     async with Workbench.open(gateway, PHONE) as bench:
