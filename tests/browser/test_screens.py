@@ -242,6 +242,9 @@ async def test_the_whole_way_by_keyboard(gateway: Gateway, fake: FakeOllama) -> 
                 await keys.press("Tab")
                 await keys.press("Enter")
         await expect(page.locator(".welcome")).to_be_visible()
+        await _tab_to(bench, "New conversation")
+        await keys.press("Enter")
+        await expect(bench.box).to_be_focused()
         assert bench.faults == []
 
 
