@@ -1,110 +1,119 @@
-"""A Conversation that exceeds its window several times, on the embedded model: nothing overflows, nothing is cut silently,
-the stored transcript stays as it was, and what was said first is still known at the end.
+"""A Conversation that exceeds its window several times, through a real Gateway with an embedded model: nothing overflows,
+nothing is cut silently, the stored transcript stays as it was, and what was said first is still known at the end.
 
-    .venv/bin/python scripts/long_conversation.py [turns] [window]
+    .venv/bin/python scripts/long_conversation.py [--model small|base] [--turns 40] [--window 4096] [--no-tools]
 
-Prints a line for each Turn and at last what does not hold, or "holds"; ends with 1 then. Takes minutes on a quiet machine.
+Prints a line for each Turn, at last what does not hold, or "holds"; ends with 1 then. Takes minutes on a quiet machine.
 """
 
+import argparse
 import asyncio
+import sqlite3
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from agent_builder.context.compiler import render_call  # noqa: E402
-from agent_builder.llm.broker import ModelBroker, ModelRequest  # noqa: E402
-from agent_builder.llm.catalog import Catalog, load_catalog  # noqa: E402
-from agent_builder.llm.models import Models  # noqa: E402
-from agent_builder.protocol.ids import new_id  # noqa: E402
-from agent_builder.protocol.messages import CompletedTurnContext  # noqa: E402
-from agent_builder.protocol.model_profile import ModelProfile, Sampling, Timeouts  # noqa: E402
-from agent_builder.storage.conversations import create_conversation  # noqa: E402
-from agent_builder.storage.summaries import latest_summary  # noqa: E402
-from agent_builder.storage.turns import bundles  # noqa: E402
-from tests.support.clock import MovableClock  # noqa: E402
-from tests.support.conversing import Conversing, an_admission  # noqa: E402
 from tests.support.embedded_model import embedded_server  # noqa: E402
-from tests.support.stored import open_state  # noqa: E402
+from tests.support.gateway import GATEWAY_ROOT, Gateway, RunResult  # noqa: E402
 
-ANSWER_S = 1800
+READY_S = 600
+LEAST_COMPACTIONS = 3
 KEY_WORD = "heron-42"
 FIRST = f"My key word is {KEY_WORD}. Please remember it. Answer in one sentence."
 LAST = "What is my key word? Answer with the key word alone."
 TOPICS = ("rivers", "bridges", "clocks", "bread", "maps", "sails", "wells", "looms", "kites", "bells")
-
-
-async def converse(directory: Path, profile: ModelProfile, turns: int) -> list[str]:
-    """The faults."""
-    clock = MovableClock()
-    models = Models(Catalog(default=profile.model_id, models=(profile,)), clock, directory / "cache")
-    workspace = directory / "workspace"
-    workspace.mkdir(mode=0o700)
-    database = await open_state(directory)
-    conversation_id = new_id()
-    await database.run(lambda conn: create_conversation(conn, conversation_id, None, clock.now()))
-    talk = Conversing(database, models, an_admission(database, models, workspace, clock, True), clock, workspace, conversation_id)
-    faults: list[str] = []
-    starts = []
-    stored: list[CompletedTurnContext] = []
-    for number, text in enumerate([FIRST, *map(question, range(2, turns)), LAST], 1):
-        start, answer, fault = await ask(talk, number, text)
-        starts.append(start)
-        faults += [fault] if fault else []
-        now = await database.read(lambda conn: bundles(conn, conversation_id))
-        faults += ["the stored transcript changed"] if now[:-1] != stored else []
-        stored = now
-    summary = await database.read(lambda conn: latest_summary(conn, conversation_id))
-    print(f"history began anew {len(set(starts)) - 1} times; last summary: {None if summary is None else summary.text!r}")
-    if len(set(starts)) < 3:
-        faults.append("the window was not exceeded often enough")
-    if KEY_WORD not in answer.lower():
-        faults.append(f"the key word is forgotten: {answer!r}")
-    await models.close()
-    await database.close()
-    return faults
+FEATURES = ("their history", "their use", "how they are made", "what can go wrong with them", "what they cost")
 
 
 def question(number: int) -> str:
-    return f"Question {number}: what are {TOPICS[number % len(TOPICS)]} good for? Answer in two short plain sentences."
+    topic, feature = TOPICS[number % len(TOPICS)], FEATURES[number // len(TOPICS) % len(FEATURES)]
+    return f"Question {number}: tell me about {topic}, {feature}. Answer in three plain sentences."
 
 
-async def ask(talk: Conversing, number: int, text: str) -> tuple[int, str, str | None]:
-    """One Turn: where the history began, the answer, and what does not hold."""
-    admitted = await talk.admit(text)
-    rendered = render_call(admitted.plan, (), with_tools=True, finalize=False, counter=admitted.counter)
-    request = ModelRequest(admitted.model, rendered, 1, (), (), False, talk.clock.monotonic() + ANSWER_S)
-    answer = await ModelBroker(talk.models, talk.clock).call(request, unheard, unheard, unheard)
-    await talk.finish(admitted, answer.text, answer.reason)
-    reported = answer.usage.input
-    print(f"Turn {number}: from {admitted.plan.start + 1}, counted {rendered.text_tokens}, reported {reported}, bound {rendered.admission_tokens} "
-          f"of {admitted.plan.input_budget}: {answer.text[:60]!r}", flush=True)
-    fits = rendered.exact and rendered.text_tokens <= reported <= rendered.admission_tokens <= admitted.plan.input_budget
-    return admitted.plan.start, answer.text, None if fits else f"Turn {number}: the counts do not agree"
+async def converse(gateway: Gateway, turns: int) -> list[str]:
+    """The faults."""
+    conversation = await gateway.new_conversation()
+    faults: list[str] = []
+    starts: list[int] = []
+    stored: list[tuple[object, ...]] = []
+    for number, text in enumerate([FIRST, *map(question, range(2, turns)), LAST], 1):
+        run = await gateway.run(conversation, text)
+        begins, found = judge(number, run)
+        starts.append(begins)
+        faults += found
+        now = transcript(gateway)
+        faults += [f"Turn {number}: the stored transcript changed"] if now[:-1] != stored else []
+        stored = now
+    compactions = len(set(starts)) - 1
+    print(f"history began anew {compactions} times; summaries: {summaries(gateway)}")
+    if compactions < LEAST_COMPACTIONS:
+        faults.append("the window was not exceeded often enough")
+    if KEY_WORD not in run.text.lower():
+        faults.append(f"the key word is forgotten: {run.text!r}")
+    return faults
 
 
-async def unheard(*_: object) -> None:
-    """Nobody watches."""
+def judge(number: int, run: RunResult) -> tuple[int, list[str]]:
+    """With which Turn the history began, and what does not hold of this one."""
+    if run.terminal["type"] != "run.completed":
+        return 0, [f"Turn {number}: {run.terminal['payload']}"]
+    started, calls = run.of("run.started")[0], run.of("model.response.finished")
+    begins = started["history_omitted"] + started["history_collapsed"] + 1
+    used, bound, budget = calls[0]["usage"]["input"], started["admission_tokens"], started["input_budget"]
+    print(f"Turn {number}: history from {begins}, {started['history_collapsed']} in notes; {used} tokens, bound {bound}, "
+          f"budget {budget}; {len(calls)} calls: {run.text[:60]!r}", flush=True)
+    faults = [] if 0 < used <= bound <= budget else [f"Turn {number}: {used} tokens, bound {bound}, budget {budget}"]
+    faults += [f"Turn {number}: the request had to be made smaller"] if run.of("model.recovery.started") else []
+    faults += [f"Turn {number}: usage is incomplete"] if not all(call["usage"]["complete"] for call in calls) else []
+    return begins, faults
 
 
-def main() -> int:
-    given = [int(value) for value in sys.argv[1:]]
-    turns, window = (*given, 40, 2048)[:2] if len(given) != 1 else (given[0], 2048)
+def transcript(gateway: Gateway) -> list[tuple[object, ...]]:
+    """Every Turn as it is stored."""
+    return ask_database(gateway, "SELECT turn_id, state, user_text, assistant_text, bundle FROM turns JOIN bundles ON turn = turns.key ORDER BY turns.key")
+
+
+def summaries(gateway: Gateway) -> list[tuple[object, ...]]:
+    return ask_database(gateway, "SELECT covered_turns, text FROM summaries ORDER BY key")
+
+
+def ask_database(gateway: Gateway, query: str) -> list[tuple[object, ...]]:
+    found = sqlite3.connect(f"file:{gateway.workspace.parent / 'state.sqlite'}?mode=ro", uri=True)
+    try:
+        return found.execute(query).fetchall()
+    finally:
+        found.close()
+
+
+def catalog_of(text: str, window: int, tools: bool) -> str:
+    """The server's own catalog with a small window and short answers."""
+    lines = [line for line in text.splitlines() if not line.startswith(("window_cap", "output_cap", "tools"))]
+    at = next(index for index, line in enumerate(lines) if line.startswith("provider_model"))
+    lines[at + 1 : at + 1] = [f"window_cap = {window}", "output_cap = 256", f"tools = {str(tools).lower()}"]
+    return "\n".join(lines)
+
+
+async def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=("small", "base"), default="small")
+    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--window", type=int, default=4096)
+    parser.add_argument("--no-tools", action="store_true")
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        checkout = Path(name) / "checkout"
+        checkout = Path(name) / GATEWAY_ROOT
         checkout.mkdir()
-        with embedded_server(checkout, "small") as server:
-            profile = replace(
-                load_catalog(server.catalog, checkout).models[0], window_cap=window, output_cap=128, tools=False,
-                plain_sampling=Sampling(temperature=0.0), timeouts=Timeouts(first_frame_s=600, idle_s=600, call_s=ANSWER_S),
-            )
-            faults = asyncio.run(converse(Path(name), profile, turns))
+        with embedded_server(checkout, given.model) as server:
+            catalog = catalog_of(server.catalog.read_text(), given.window, not given.no_tools)
+            async with Gateway(Path(name), 0, catalog_text=catalog, ready_s=READY_S) as gateway:
+                gateway.client.timeout = None  # a call may take minutes
+                faults = await converse(gateway, given.turns)
     print("; ".join(faults) or "holds")
     return bool(faults)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(asyncio.run(main()))

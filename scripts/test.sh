@@ -12,4 +12,5 @@ say "tests: packages are ready"
 find_browser
 say "tests: browser is $AGENT_BUILDER_CHROMIUM"
 cd -- "$AGENT_BUILDER_ROOT"
-exec ./.venv/bin/python -m pytest "$@"
+# Two at a time, whole files each: much of a test is waiting for processes, and a file may share a server among its tests.
+exec ./.venv/bin/python -m pytest --numprocesses 2 --dist loadfile "$@"

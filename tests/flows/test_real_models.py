@@ -6,31 +6,21 @@ from pathlib import Path
 import pytest
 
 from tests.support.embedded_model import embedded_server
-from tests.support.gateway import Gateway, RunResult
+from tests.support.gateway import GATEWAY_ROOT, Gateway, RunResult
 
 pytestmark = pytest.mark.model
 
 SMALL, WITHOUT_TOOLS = "qwen2.5-coder:0.5b", "smollm2:135m"
 
 
-@pytest.fixture(scope="module")
-def catalog_text(tmp_path_factory: pytest.TempPathFactory):
-    """Of a running server with both small models."""
-    folder = tmp_path_factory.mktemp("models")
-    with embedded_server(folder, "small", "smollm2") as server:
-        yield server.catalog.read_text().replace('".runtime/local-model/key"', f'"{folder}/.runtime/local-model/key"')
-
-
 @pytest.fixture
-async def gateway(tmp_path: Path, catalog_text: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gateway]:
-    folder = tmp_path / "checkout 中文/.runtime/local-model"
-    folder.mkdir(parents=True)
-    key = folder / "key"
-    source = next(line for line in catalog_text.splitlines() if line.startswith("api_key_file")).split('"')[1]
-    key.write_text(Path(source).read_text())
-    key.chmod(0o600)
-    async with Gateway(tmp_path, 0, catalog_text=catalog_text.replace(source, ".runtime/local-model/key"), ready_s=300) as running:
-        yield running
+async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
+    """Beside a running server with both small models."""
+    checkout = tmp_path / GATEWAY_ROOT
+    checkout.mkdir()
+    with embedded_server(checkout, "small", "smollm2") as server:
+        async with Gateway(tmp_path, 0, catalog_text=server.catalog.read_text(), ready_s=300) as running:
+            yield running
 
 
 MARKS = 4  # tokens of both models' templates around a message
