@@ -1,7 +1,7 @@
 """A Conversation that exceeds its window several times, through a real Gateway with an embedded model: nothing overflows,
 nothing is cut silently, the stored transcript stays as it was, and what was said first is still known at the end.
 
-    .venv/bin/python scripts/long_conversation.py [--model small|base] [--turns 40] [--window 4096] [--no-tools]
+    .venv/bin/python scripts/long_conversation.py [--model small|base] [--turns 40] [--window 2048] [--tools]
 
 Prints a line for each Turn, at last what does not hold, or "holds"; ends with 1 then. Takes minutes on a quiet machine.
 """
@@ -100,14 +100,14 @@ async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=("small", "base"), default="small")
     parser.add_argument("--turns", type=int, default=40)
-    parser.add_argument("--window", type=int, default=4096)
-    parser.add_argument("--no-tools", action="store_true")
+    parser.add_argument("--window", type=int, default=2048)
+    parser.add_argument("--tools", action="store_true", help="offer them; needs a window of 3072 at least")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         checkout = Path(name) / GATEWAY_ROOT
         checkout.mkdir()
         with embedded_server(checkout, given.model) as server:
-            catalog = catalog_of(server.catalog.read_text(), given.window, not given.no_tools)
+            catalog = catalog_of(server.catalog.read_text(), given.window, given.tools)
             async with Gateway(Path(name), 0, catalog_text=catalog, ready_s=READY_S) as gateway:
                 gateway.client.timeout = None  # a call may take minutes
                 faults = await converse(gateway, given.turns)

@@ -24,6 +24,7 @@ async def test_an_answer_streams_and_is_stored_once(gateway: Gateway, fake: Fake
 async def test_every_stored_byte_is_private(gateway: Gateway, fake: FakeOllama) -> None:
     fake.script(text("x"))
     await gateway.run(await gateway.new_conversation(), "hello")
+    await gateway.stop()  # what is stored then stays; a used Worker's folder would go while it is looked at
     for top in ("data", ".runtime"):
         for path in [gateway.root / top, *(gateway.root / top).rglob("*")]:
             mode = stat.S_IMODE(path.lstat().st_mode)

@@ -203,6 +203,19 @@ async def test_the_guard_closes_the_connection() -> None:
             await fake.closed()
 
 
+async def test_the_guard_ends_a_model_that_writes_one_call_for_ever() -> None:
+    async def endless(answer: Any, body: Any) -> None:
+        await begun('{"name": "file_read_text", "arguments": {"path": "a.txt"}}\n' * 100)(answer, body)
+        await hang()(answer, body)
+
+    with FakeOllama() as fake:
+        fake.script(endless)
+        async with bench(fake) as asking:
+            answer = await asking.ask(tools=[READ])
+            assert (answer.calls, answer.reason) == ((), "repetition_truncated")
+            await fake.closed()
+
+
 async def test_a_repetition_beside_a_tool_call_is_not_guarded() -> None:
     with FakeOllama() as fake:
         one = {"function": {"name": "file_read_text", "arguments": A_TXT}}

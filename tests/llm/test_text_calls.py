@@ -64,8 +64,18 @@ def test_a_call_beside_anything_else_is_text(text: str) -> None:
 
 
 def test_several_calls_with_blanks_between() -> None:
-    text = f"{CALL}\n\n```json\n{CALL}\n```\n<tool_call>{CALL}</tool_call>\n"
-    assert held(text) == ("", text, (READ, READ, READ))
+    other = CALL.replace("a.txt", "b.txt")
+    text = f"{CALL}\n\n```json\n{other}\n```\n<tool_call>{CALL}</tool_call>\n"
+    assert held(text) == ("", text, (READ, WrittenCall("file_read_text", {"path": "b.txt"}, other), READ))
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n" + CALL.replace("a.txt", "b.txt") + "\n"])
+def test_a_call_written_a_third_time_is_text_at_once(between: str) -> None:
+    text = between.join([CALL, CALL, CALL])
+    machine = HeldText()
+    assert machine.feed(text[:-1]) == ""
+    assert machine.feed(text[-1]) == text
+    assert machine.finish() == ("", ())
 
 
 @pytest.mark.parametrize(("text", "free_at"), [

@@ -2,14 +2,15 @@
 
 The answer as a whole must be one object, or several with only blanks between: bare, in one code fence without a language
 or marked json, or in <tool_call> tags. The object has exactly a name (`name`, `function` or `tool`) and an arguments
-object (`arguments` or `parameters`), or is {"type": "function", "function": {that}}. Everything else is plain text.
+object (`arguments` or `parameters`), or is {"type": "function", "function": {that}}. Everything else is plain text, and so is
+an answer that writes one call a third time: a model that repeats itself, whose stream the repetition guard must see.
 """
 
 from dataclasses import dataclass
 
 from agent_builder.llm.json_prefix import ARGUMENT_KEYS, NAME_KEYS, JsonPrefix
 from agent_builder.llm.strict_json import NotJson, parse_json_once
-from agent_builder.protocol.limits import HELD_TEXT_BYTES
+from agent_builder.protocol.limits import HELD_TEXT_BYTES, WRITTEN_COPIES
 
 _WHITE = " \t\n\r"
 _FENCE, _TAG, _TAG_END = "```", "<tool_call>", "</tool_call>"
@@ -77,7 +78,7 @@ class HeldText:
             at += 1
             if self._item.source is not None:
                 call = written_call(self._item.source)
-                if call is None:
+                if call is None or self._calls.count(call) >= WRITTEN_COPIES:
                     return False
                 self._item.source = None
                 self._calls.append(call)

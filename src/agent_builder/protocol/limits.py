@@ -65,6 +65,7 @@ LOOK_AGAIN_S = 2  # seconds: the list of models waits for a new look at those th
 LOAD_S = 600  # seconds: to load a model
 VISIBLE_TEXT_BYTES = 12 * 1024  # bytes: answer text that is committed
 HELD_TEXT_BYTES = 16 * 1024  # bytes: text held back while it may become a tool call
+WRITTEN_COPIES = 2  # copies: of one call in an answer that is calls written as text
 THINKING_BYTES = 64 * 1024  # bytes: thinking shown of one model call
 REPETITION_WINDOW_CHARS = 2048  # code points: tail looked at by the repetition guard
 REPETITION_CYCLE_MIN_BYTES = 32  # bytes: shortest cycle
