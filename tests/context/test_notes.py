@@ -1,5 +1,6 @@
 """Notes on Turns that have left."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,13 +28,20 @@ def test_beside_a_summary_stand_the_first_turn_and_those_it_does_not_cover():
 
 
 def test_a_summary_of_turns_that_are_still_whole_is_not_used():
-    assert notes_of(GONE[:2], Summary(3, "Too much."), 1000, EXACT_COUNTER).text == collapse(GONE[:2], 0, 500)[0]
+    assert notes_of(GONE[:2], Summary(3, "Too much."), 1000, EXACT_COUNTER).text == collapse(GONE[:2], 0, 2048)[0]
 
 
 def test_a_summary_that_does_not_fit_gives_way_to_lines():
     notes = notes_of(GONE, Summary(5, "word " * 2000), 300, EXACT_COUNTER)
     assert notes.text.startswith("Turn 1: ")
     assert notes_of(GONE, None, 20, EXACT_COUNTER).messages == ()
+
+
+@pytest.mark.parametrize("room", [150, 224, 448])
+def test_a_small_window_keeps_what_was_said_first(room):
+    first = a_turn(0, "My key word is heron-42. Please remember it. " + "more " * 60, "word " * 200)
+    gone = (first, *(a_turn(number, "word " * 60, "word " * 200) for number in range(1, 9)))
+    assert notes_of(gone, None, room, EXACT_COUNTER).text.startswith("Turn 1: My key word is heron-42.")
 
 
 def test_a_line_that_looks_like_a_system_message_stays_data_in_a_user_message():

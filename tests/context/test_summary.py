@@ -4,9 +4,9 @@ import pytest
 
 from agent_builder.context.estimate import BYTES_COUNTER
 from agent_builder.context.inputs import Summary
-from agent_builder.context.instructions import SUMMARY_RULES
+from agent_builder.context.instructions import summary_rules
 from agent_builder.context.parts import source_digest
-from agent_builder.context.summary import accepted, covers, decoded, summary_request
+from agent_builder.context.summary import accepted, covers, decoded, summary_request, summary_words
 from tests.support.plans import EXACT_COUNTER, a_call, a_turn
 
 TURNS = (a_turn(1, "My key word is 青竹-42, keep it."), a_turn(2, exchanges=(a_call(),)))
@@ -15,7 +15,7 @@ TURNS = (a_turn(1, "My key word is 青竹-42, keep it."), a_turn(2, exchanges=(a
 def test_the_rules_stand_alone_in_the_system_role_and_the_conversation_is_data():
     request = summary_request(TURNS, None, 4000, EXACT_COUNTER)
     assert [m["role"] for m in request.messages] == ["system", "user"]
-    assert request.messages[0]["content"] == SUMMARY_RULES
+    assert request.messages[0]["content"] == summary_rules(150)
     assert request.tools == ()
     content = request.messages[1]["content"]
     assert content.startswith("--- conversation ")
@@ -36,6 +36,11 @@ def test_messages_are_cut_until_the_request_fits_and_otherwise_there_is_none():
     assert len(set(sizes)) == 4
     assert all(size <= room for size, room in zip(sizes, (20000, 6000, 3000, 1500), strict=True))
     assert summary_request(turns, None, 600, EXACT_COUNTER) is None
+
+
+def test_a_small_window_asks_for_fewer_words():
+    assert [summary_words(budget) for budget in (28672, 2400, 2384, 1792)] == [150, 150, 149, 112]
+    assert "at most 112 words" in summary_request(TURNS, None, 4000, EXACT_COUNTER, 112).messages[0]["content"]
 
 
 def test_an_empty_or_too_long_answer_is_no_summary():

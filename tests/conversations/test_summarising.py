@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_builder.context.instructions import SUMMARY_RULES
+from agent_builder.context.instructions import summary_rules
 from agent_builder.protocol.events import RunStage
 from agent_builder.protocol.limits import CIRCUIT_OPEN_S
 from agent_builder.storage.summaries import latest_summary, put_summary
@@ -41,7 +41,7 @@ async def test_turns_that_leave_are_summarised_by_the_model(tmp_path: Path, fake
         assert admitted.plan.history.collapsed == admitted.plan.start
         [body] = fake.summaries
         assert [message["role"] for message in body["messages"]] == ["system", "user"]
-        assert body["messages"][0]["content"] == SUMMARY_RULES
+        assert body["messages"][0]["content"] == summary_rules(150)
         assert "tools" not in body
         assert "User: question 0" in body["messages"][1]["content"]
         assert fake.chats == []

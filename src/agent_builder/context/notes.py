@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from agent_builder.context.costs import Rendered, priced
 from agent_builder.context.inputs import Summary
 from agent_builder.context.render import note_messages
-from agent_builder.protocol.limits import COLLAPSE_BYTES, COLLAPSE_TEXT_BYTES
+from agent_builder.protocol.limits import COLLAPSE_BYTES, COLLAPSE_STEPS, COLLAPSE_TEXT_BYTES, COLLAPSE_TEXT_SHARE
 from agent_builder.protocol.messages import CompletedTurnContext
 from agent_builder.protocol.request import TokenCounter
 
@@ -27,29 +27,34 @@ NO_NOTES = Notes("", (), 0)
 def notes_of(gone: Sequence[CompletedTurnContext], summary: Summary | None, room: int, counter: TokenCounter) -> Notes:
     """The fullest notes within `room` tokens: summary and lines, the summary, the lines, or nothing. Beside a summary stands
     the line of the very first Turn: a summary that is carried on again and again may lose what all began with."""
-    for text, collapsed in _candidates(gone, summary, min(COLLAPSE_BYTES, room // 2)):
+    for text, collapsed in _candidates(gone, summary):
         messages = tuple(priced(message, counter) for message in note_messages(text)) if text else ()
         if messages and sum(part.cost.upper(counter) for part in messages) <= room:
             return Notes(text, messages, collapsed)
     return NO_NOTES
 
 
-def _candidates(gone: Sequence[CompletedTurnContext], summary: Summary | None, room: int) -> Iterator[tuple[str, int]]:
+def _candidates(gone: Sequence[CompletedTurnContext], summary: Summary | None) -> Iterator[tuple[str, int]]:
+    """A window of any size gets its first Turn's line at least: the lines are tried in fewer and fewer bytes."""
+    sizes = [COLLAPSE_BYTES >> step for step in range(COLLAPSE_STEPS)]
     if summary is not None and 0 < summary.covered <= len(gone):
         covered = summary.covered
-        lines, spoken_of = collapse(gone, covered, room)
-        yield "\n".join(part for part in (_line(0, gone[0]), summary.text, lines) if part), covered + spoken_of
+        for size in sizes:
+            lines, spoken_of = collapse(gone, covered, size)
+            yield "\n".join(part for part in (_line(0, gone[0], size), summary.text, lines) if part), covered + spoken_of
         yield summary.text, covered
-    yield collapse(gone, 0, room)
+    for size in sizes:
+        yield collapse(gone, 0, size)
 
 
-def collapse(gone: Sequence[CompletedTurnContext], first: int, room: int) -> tuple[str, int]:
-    """A line for each Turn from index `first` on, within `room` bytes: the very first Turn, which often says what all is
+def collapse(gone: Sequence[CompletedTurnContext], first: int, size: int) -> tuple[str, int]:
+    """A line for each Turn from index `first` on, within `size` bytes: the very first Turn, which often says what all is
     about, then the newest ones. Gives the lines in order and their number."""
     chosen: dict[int, str] = {}
+    room = size
     order = [0, *range(len(gone) - 1, 0, -1)] if first == 0 else list(range(len(gone) - 1, first - 1, -1))
     for index in order[: len(gone) - first]:
-        line = _line(index, gone[index])
+        line = _line(index, gone[index], size)
         room -= len(line.encode()) + 1
         if room < 0:
             break
@@ -57,8 +62,10 @@ def collapse(gone: Sequence[CompletedTurnContext], first: int, room: int) -> tup
     return "\n".join(chosen[index] for index in sorted(chosen)), len(chosen)
 
 
-def _line(index: int, bundle: CompletedTurnContext) -> str:
-    return f"Turn {index + 1}: {excerpt(bundle.user_text, COLLAPSE_TEXT_BYTES)} => {excerpt(bundle.answer, COLLAPSE_TEXT_BYTES)}"
+def _line(index: int, bundle: CompletedTurnContext, size: int) -> str:
+    """Of lines within `size` bytes."""
+    each = min(COLLAPSE_TEXT_BYTES, size // COLLAPSE_TEXT_SHARE)
+    return f"Turn {index + 1}: {excerpt(bundle.user_text, each)} => {excerpt(bundle.answer, each)}"
 
 
 def excerpt(text: str, room: int) -> str:

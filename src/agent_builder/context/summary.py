@@ -5,12 +5,18 @@ from collections.abc import Sequence
 
 from agent_builder.context.costs import priced, rendered_request
 from agent_builder.context.inputs import Summary
-from agent_builder.context.instructions import SUMMARY_RULES
+from agent_builder.context.instructions import summary_rules
 from agent_builder.context.notes import excerpt
 from agent_builder.context.overhead import without_tools
 from agent_builder.context.parts import note_room, source_digest
 from agent_builder.context.render import fenced, note_messages, system_message, user_message
-from agent_builder.protocol.limits import SUMMARY_BYTES, SUMMARY_EXCERPT_BYTES, SUMMARY_EXCERPT_STEPS
+from agent_builder.protocol.limits import (
+    SUMMARY_BYTES,
+    SUMMARY_EXCERPT_BYTES,
+    SUMMARY_EXCERPT_STEPS,
+    SUMMARY_WORD_TOKENS,
+    SUMMARY_WORDS,
+)
 from agent_builder.protocol.messages import CompletedTurnContext
 from agent_builder.protocol.request import RenderedRequest, TokenCounter
 
@@ -19,17 +25,22 @@ _OLD_KIND = "semantic-summary-v1"
 
 
 def summary_request(
-    bundles: Sequence[CompletedTurnContext], parent: str | None, room: int, counter: TokenCounter
+    bundles: Sequence[CompletedTurnContext], parent: str | None, room: int, counter: TokenCounter, words: int = SUMMARY_WORDS
 ) -> RenderedRequest | None:
-    """Asks for notes on `bundles` that carry on `parent`. Rules stand alone in the system role; all else is data. Messages are
+    """Asks for notes of `words` words on `bundles` that carry on `parent`. Rules stand alone in the system role; all else is data. Messages are
     cut as far as needed for the request to have at most `room` tokens; None when it cannot."""
     for step in range(SUMMARY_EXCERPT_STEPS):
         text = _source(bundles, parent, SUMMARY_EXCERPT_BYTES >> step)
-        messages = (priced(system_message([SUMMARY_RULES]), counter), priced(user_message(text), counter))
+        messages = (priced(system_message([summary_rules(words)]), counter), priced(user_message(text), counter))
         request = rendered_request((), messages, without_tools(counter))
         if request.admission_tokens <= room:
             return request
     return None
+
+
+def summary_words(input_budget: int) -> int:
+    """As many as surely fit where the notes will stand."""
+    return min(SUMMARY_WORDS, note_room(input_budget) // SUMMARY_WORD_TOKENS)
 
 
 def _source(bundles: Sequence[CompletedTurnContext], parent: str | None, room: int) -> str:

@@ -6,7 +6,7 @@ import asyncio
 
 from agent_builder.context.inputs import PlanInputs, Summary
 from agent_builder.context.parts import source_digest
-from agent_builder.context.summary import KIND, accepted, covers, decoded, summary_request
+from agent_builder.context.summary import KIND, accepted, covers, decoded, summary_request, summary_words
 from agent_builder.conversations.run_port import RunPort
 from agent_builder.llm.broker import ModelBroker, ModelRequest
 from agent_builder.llm.prefill import Prefill
@@ -59,7 +59,8 @@ class Summarising:
         room = model.input_budget if rate is None else min(model.input_budget, int(rate * min(time_left, SUMMARY_EVALUATION_S)))
         earlier = None if parent is None else _read(parent)
         before, notes = (0, None) if earlier is None else (earlier.covered, earlier.text)
-        request = await asyncio.to_thread(summary_request, inputs.history[before:covered], notes, room, counter)
+        words = summary_words(model.input_budget)
+        request = await asyncio.to_thread(summary_request, inputs.history[before:covered], notes, room, counter, words)
         return None if request is None else await self._answer(request, inputs, counter, run, time_left)
 
     async def _answer(
