@@ -1,29 +1,32 @@
-"""The whole way with real weights: two models side by side in one catalog, exact counts, a restart."""
+"""The whole way with real weights: two models side by side in one catalog, exact counts, a restart, an approval and a denial."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
+from tests.support.browser import write
 from tests.support.embedded_model import embedded_server
 from tests.support.gateway import GATEWAY_ROOT, Gateway, RunResult
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
 
 SMALL, WITHOUT_TOOLS = "qwen2.5-coder:0.5b", "smollm2:135m"
+MARKS = 4  # tokens of both models' templates around a message
+NOTES = "# Meeting\n\nThe meeting is on Tusday.\nBring the blue folder.\n"
+CHANGE = "Change the text Tusday to Tuesday in the file notes.md."
 
 
-@pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
-    """Beside a running server with both small models."""
-    checkout = tmp_path / GATEWAY_ROOT
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gateway]:
+    """Beside a running server with both small models; shared by all tests."""
+    folder = tmp_path_factory.mktemp("real")
+    checkout = folder / GATEWAY_ROOT
     checkout.mkdir()
     with embedded_server(checkout, "small", "smollm2") as server:
-        async with Gateway(tmp_path, 0, catalog_text=server.catalog.read_text(), ready_s=300) as running:
+        async with Gateway(folder, 0, catalog_text=server.catalog.read_text(), ready_s=300) as running:
+            running.client.timeout = None  # type: ignore[assignment]  # a small machine may be silent for minutes
             yield running
-
-
-MARKS = 4  # tokens of both models' templates around a message
 
 
 async def counted(gateway: Gateway, run: RunResult) -> tuple[int, int]:
@@ -67,3 +70,13 @@ async def test_the_server_reports_exactly_the_tokens_that_a_turn_adds(gateway: G
         await counted(gateway, completed(await gateway.run(conversation, message, model_id=model_id))) for message in messages
     ]
     assert second - first == longer - text + 2 * MARKS
+
+
+@pytest.mark.parametrize(("decision", "outcome"), [("deny", "denied"), ("approve", "ok")])
+async def test_only_an_approved_change_reaches_the_file(gateway: Gateway, decision: str, outcome: str) -> None:
+    """The attached file counts as read; what the model says at the end is its own affair."""
+    path = write(gateway, "notes.md", NOTES)
+    run = await gateway.run(await gateway.new_conversation(), CHANGE, decide=decision, model_id=SMALL, attachments=["notes.md"])
+    asked = run.of("tool.call.finished")[0]
+    assert (asked["tool_id"], asked["outcome"], run.terminal["type"]) == ("file/edit", outcome, "run.completed")
+    assert path.read_text() == (NOTES.replace("Tusday", "Tuesday") if decision == "approve" else NOTES)
