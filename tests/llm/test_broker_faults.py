@@ -139,6 +139,8 @@ async def test_a_summary_shows_what_it_is_and_tells_no_durable_event() -> None:
         async with bench(fake) as asking:
             await asking.ask(kind="summary")
             assert asking.stages == ["summarising"]
+            options = fake.chats[0]["options"]
+            assert (options["temperature"], options["num_predict"]) == (0, 512)
             assert [payload for payload in asking.told if payload.durable] == []
 
 

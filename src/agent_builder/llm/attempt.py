@@ -96,7 +96,8 @@ class Attempt:
     async def _run(self, call: OpenCall) -> tuple[Assembled, CheckedUsage]:
         task, client = self._task, self._models.client
         self._waits.new_attempt(self._estimate)
-        self._exchange = exchange = await client.open_chat(task.model.profile, chat_body(task.model, task.rendered))
+        body = chat_body(task.model, task.rendered, "summary" if task.call is None else "turn")
+        self._exchange = exchange = await client.open_chat(task.model.profile, body)
         async with beside(self._watch_memory()):
             final = await self._read_or_close(exchange, call)
         if final is None:

@@ -37,7 +37,7 @@ class Load:
         estimate = self._prefill.estimate(model, warm_up)
         self._prefill.forget(model)
         try:
-            usage = await self._answer(model, chat_body(model, warm_up, warm_up=True))
+            usage = await self._answer(model, chat_body(model, warm_up, "warm_up"))
         except (ProviderOverflow, ModelCapabilityMissing, ModelProtocol, ModelProviderError):
             await self.bare(model)
             return NO_USAGE

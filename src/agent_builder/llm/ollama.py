@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from agent_builder.llm.faults import status_fault
 from agent_builder.llm.provider_http import ConnectionBroken, Connections, HttpExchange, parse_endpoint
@@ -20,6 +21,7 @@ from agent_builder.protocol.limits import (
     PROVIDER_ERROR_BYTES,
     PROVIDER_INLINE_BYTES,
     PROVIDER_METADATA_BYTES,
+    SUMMARY_OUTPUT_TOKENS,
 )
 from agent_builder.protocol.model_profile import ModelProfile, QualifiedModel, Sampling
 from agent_builder.protocol.ports import Clock
@@ -28,13 +30,20 @@ from agent_builder.protocol.request import RenderedRequest
 Json = dict[str, object]
 
 
-def chat_body(model: QualifiedModel, rendered: RenderedRequest, *, warm_up: bool = False) -> bytes:
-    """The request of one model call. num_ctx never changes for a model: each change would make the server load it anew."""
+Purpose = Literal["turn", "summary", "warm_up"]
+
+
+def chat_body(model: QualifiedModel, rendered: RenderedRequest, purpose: Purpose = "turn") -> bytes:
+    """The request of one model call. num_ctx never changes for a model: each change would make the server load it anew.
+    Only a Turn's answer without tools may be varied; a summary has to be faithful, as a call has to be exact."""
     profile = model.profile
     body = _head(model)
-    body["options"] = {**_options(model, rendered), **_sampling(profile.tool_sampling if rendered.tools else profile.plain_sampling)}
-    if warm_up:
-        body["options"] = {**_options(model, rendered), "num_predict": 1, **_sampling(profile.tool_sampling)}
+    varied = purpose == "turn" and not rendered.tools
+    most = {"turn": profile.output_cap, "summary": SUMMARY_OUTPUT_TOKENS, "warm_up": 1}[purpose]
+    body["options"] = {
+        "num_ctx": model.window, "num_predict": min(most, _room(model, rendered)),
+        **_sampling(profile.plain_sampling if varied else profile.tool_sampling),
+    }
     if profile.think is not None:
         body["think"] = profile.think
     body["messages"] = list(rendered.messages)
@@ -53,9 +62,9 @@ def _head(model: QualifiedModel) -> Json:
     return {"model": profile.provider_model, "stream": True, "truncate": False, "shift": False, "keep_alive": profile.keep_alive}
 
 
-def _options(model: QualifiedModel, rendered: RenderedRequest) -> Json:
-    room = model.window - rendered.admission_tokens
-    return {"num_ctx": model.window, "num_predict": max(model.output_reserve, min(model.profile.output_cap, room))}
+def _room(model: QualifiedModel, rendered: RenderedRequest) -> int:
+    """Tokens that the window has left for the answer; the output reserve at least."""
+    return max(model.output_reserve, model.window - rendered.admission_tokens)
 
 
 def _sampling(policy: Sampling) -> Json:

@@ -123,6 +123,7 @@ BUNDLE_BYTES = 40 * 1024  # bytes: projected text stored with a Turn beside its 
 SUMMARY_BYTES = 6 * 1024  # bytes: one stored summary
 SUMMARY_WORDS = 150  # words: asked of a summary, fewer in a small window
 SUMMARY_WORD_TOKENS = 2  # tokens: of a word, where the room for notes is small
+SUMMARY_OUTPUT_TOKENS = 512  # tokens: of an answer that is a summary
 SUMMARY_EXCERPT_BYTES = 2048  # bytes: of a message or answer in a request for a summary; halved until the request fits
 SUMMARY_EXCERPT_STEPS = 5  # tries: 2048, 1024 … 128 bytes
 SUMMARIES_REFUSED = 64  # digests: sources of summaries that are not tried again
