@@ -1,11 +1,13 @@
 """A phone: the composer stays above the keyboard, drawers exclude each other, fingers find their targets."""
 
+from pathlib import Path
+
 import pytest
 from playwright.async_api import expect
 
 from tests.support.browser import PHONE, Workbench, write
 from tests.support.fake_ollama import FakeOllama, Gate, begun, call, gated, text
-from tests.support.gateway import Gateway
+from tests.support.gateway import SYSTEM_AGENT, Gateway, catalog
 
 NARROWEST = (320, 568)
 KEYBOARD = """height => {
@@ -159,3 +161,16 @@ async def test_zooming_is_not_forbidden(gateway: Gateway) -> None:
         assert viewport is not None
         assert "user-scalable" not in viewport
         assert "maximum-scale" not in viewport
+
+
+async def test_a_long_name_of_the_model_gives_way_to_the_meter(tmp_path: Path, fake: FakeOllama) -> None:
+    names = catalog(fake.port).replace('label = "Test"', 'label = "A model with a name as long as local ones have"')
+    async with Gateway(tmp_path, fake.port, catalog_text=names) as gateway, Workbench.open(gateway, PHONE, locale="zh-CN") as bench:
+        conversation = await gateway.new_conversation()
+        for _ in range(3):
+            await gateway.run(conversation, "hello")
+        await bench.sign_in()
+        await bench.go(f"/{SYSTEM_AGENT}/{conversation}")
+        left = bench.page.locator(".meter-left")
+        await expect(left).to_contain_text("%")
+        assert await left.evaluate("words => words.scrollWidth <= words.clientWidth")
