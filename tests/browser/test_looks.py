@@ -1,4 +1,4 @@
-"""Every state of the page is photographed in both sizes, themes and languages, and looked at with axe in one of the themes."""
+"""Every state of the page is photographed in both sizes and languages, and looked at with axe in one of the themes."""
 
 import asyncio
 import json
@@ -47,7 +47,8 @@ async def _change(page: Any, where: str, change: Callable[[Json], Json]) -> None
 
 
 class _Looks:
-    """One tab and what was wrong in any of its states. `thorough`: axe looks too; it does so once in each size, theme and language."""
+    """One tab and what was wrong in any of its states. `thorough`: axe looks too, and both themes are photographed; that is done once
+    in each size and language. The others are photographed in one theme, in turns."""
 
     def __init__(self, bench: Workbench, gateway: Gateway, fake: FakeOllama, phone: bool) -> None:
         self.bench, self.page, self.gateway, self.fake, self.phone = bench, bench.page, gateway, fake, phone
@@ -58,7 +59,7 @@ class _Looks:
     async def take(self, state: str) -> None:
         self.seen.append(state)
         themes = ("light", "dark") if (len(self.seen) + self.phone) % 2 else ("dark", "light")
-        for theme in themes:
+        for theme in themes[: 2 if self.thorough else 1]:
             await self.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
             await self.bench.keep_picture(f"{'phone' if self.phone else 'desktop'}-{self.bench.locale[:2]}-{theme}-{state}")
         if self.thorough:

@@ -139,3 +139,27 @@ async def test_a_spare_that_is_on_its_way_when_all_ends_is_ended_too(agents: tup
     await asyncio.gather(*background.tasks, return_exceptions=True)
 
 
+
+
+async def test_a_spare_asked_for_while_the_one_before_still_goes_comes_afterwards(workers: Workers, agents: tuple[Agent, Agent]) -> None:
+    first, second = agents
+    await parked(workers, first)
+    spare, goes = workers._spare, asyncio.Event()
+    assert spare is not None
+    close = spare.close
+
+    async def slowly() -> None:
+        await goes.wait()
+        await close()
+
+    spare.close = slowly  # type: ignore[method-assign]
+    workers.park(second.worker_env, second.spares)
+    async with workers.worker(second.worker_env, second.root):
+        workers.park(second.worker_env, second.spares)
+        assert workers.spare_count == 0
+        goes.set()
+        async with asyncio.timeout(20):
+            while not workers.spare_count:
+                await asyncio.sleep(0.01)
+    await workers.stop_spare(second.worker_env)
+    assert (workers.spare_count, first.parked, second.parked) == (0, [], [])

@@ -34,6 +34,7 @@ class Workers:
         self._spare: WorkerProcess | None = None
         self._coming: _Coming | None = None
         self._parking: asyncio.Task[None] | None = None
+        self._wanted: tuple[Path, Path] | None = None  # asked for while another was being prepared
         self._idle: asyncio.Task[None] | None = None
 
     @property
@@ -52,13 +53,17 @@ class Workers:
     def park(self, worker_env: Path, spares: Path) -> None:
         """Prepares a spare of this Agent in the background, unless one is there already. A Run that begins asks for it too: what
         is prepared while the Run is admitted need not be waited for afterwards."""
-        if self._keep_spare and self._parking is None and not self._fits(worker_env):
+        if self._parking is not None:
+            self._wanted = worker_env, spares
+        elif self._keep_spare and not self._fits(worker_env):
             self._coming = _Coming(worker_env)
             self._parking = self._start_task(self._park(self._coming, spares))
 
     async def stop_spare(self, worker_env: Path | None = None) -> None:
         """Ends the spare, also one that is just being prepared; with `worker_env` only one that came from there."""
-        if self._parking is not None:
+        while self._parking is not None:
+            if self._wanted is not None and worker_env in (None, self._wanted[0]):
+                self._wanted = None
             await asyncio.wait({self._parking})
         await self._stop_spare(worker_env)
 
@@ -109,6 +114,9 @@ class Workers:
             if before is not None:
                 await before.close()
             self._parking = None
+            wanted, self._wanted = self._wanted, None
+            if wanted is not None:
+                self.park(*wanted)
 
     def _restart_idle(self) -> None:
         if self._idle is not None:
