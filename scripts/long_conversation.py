@@ -11,15 +11,15 @@ import asyncio
 import sqlite3
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from tests.support.embedded_model import embedded_server  # noqa: E402
-from tests.support.gateway import GATEWAY_ROOT, Gateway, RunResult  # noqa: E402
+from tests.support.embedded_gateway import embedded_gateway  # noqa: E402
+from tests.support.gateway import Gateway, RunResult  # noqa: E402
 
-READY_S = 600
 LEAST_COMPACTIONS = 3
 KEY_WORD = "heron-42"
 FIRST = f"My key word is {KEY_WORD}. Please remember it. Answer in one sentence."
@@ -104,13 +104,9 @@ async def main() -> int:
     parser.add_argument("--tools", action="store_true", help="offer them; needs a window of 3072 at least")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        checkout = Path(name) / GATEWAY_ROOT
-        checkout.mkdir()
-        with embedded_server(checkout, given.model) as server:
-            catalog = catalog_of(server.catalog.read_text(), given.window, given.tools)
-            async with Gateway(Path(name), 0, catalog_text=catalog, ready_s=READY_S) as gateway:
-                gateway.client.timeout = None  # a call may take minutes
-                faults = await converse(gateway, given.turns)
+        change = partial(catalog_of, window=given.window, tools=given.tools)
+        async with embedded_gateway(Path(name), given.model, change=change) as gateway:
+            faults = await converse(gateway, given.turns)
     print("; ".join(faults) or "holds")
     return bool(faults)
 

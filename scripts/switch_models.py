@@ -14,10 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from tests.support.embedded_model import embedded_server  # noqa: E402
-from tests.support.gateway import GATEWAY_ROOT, Gateway, Json, RunResult  # noqa: E402
+from tests.support.embedded_gateway import embedded_gateway  # noqa: E402
+from tests.support.gateway import Gateway, Json, RunResult  # noqa: E402
 
-READY_S = 600
 BIRD = "heron"
 
 
@@ -56,12 +55,8 @@ async def main() -> int:
     parser.add_argument("--rounds", type=int, default=2)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        checkout = Path(name) / GATEWAY_ROOT
-        checkout.mkdir()
-        with embedded_server(checkout, *given.models.split(",")) as server:
-            async with Gateway(Path(name), 0, catalog_text=server.catalog.read_text(), ready_s=READY_S) as gateway:
-                gateway.client.timeout = None  # a load may take minutes
-                faults = await converse(gateway, given.rounds)
+        async with embedded_gateway(Path(name), *given.models.split(",")) as gateway:
+            faults = await converse(gateway, given.rounds)
     print("; ".join(faults) or "holds")
     return bool(faults)
 

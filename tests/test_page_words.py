@@ -13,7 +13,7 @@ from agent_builder.commands.said import SENTENCES
 from agent_builder.commands.slash_commands import SLASH_COMMANDS
 from agent_builder.context.projection import Reason as MeterReason
 from agent_builder.gateway.answers import HealthAnswer, PreparationAnswer, TurnState
-from agent_builder.llm.models import ModelOff
+from agent_builder.llm.entries import ModelOff
 from agent_builder.llm.models import State as ModelState
 from agent_builder.protocol.errors import AgentBuilderError, leaf_classes
 from agent_builder.protocol.events import PAYLOADS, Control, Outcome, PermissionResolved, RunCompleted, Stage

@@ -47,10 +47,8 @@ async def test_a_frozen_tab_shows_the_true_state_when_it_thaws(gateway: Gateway,
         browser = await bench.context.new_cdp_session(bench.page)
         await browser.send("Page.setWebLifecycleState", {"state": "frozen"})
         gate.open()
-        conversation = (await gateway.ok("GET", f"{gateway.agent}/sessions"))["items"][0]["conversation_id"]
-        run_id = (await gateway.page(conversation))["turns"][0]["run_id"]
         more.open()
-        assert [event async for event in gateway.events(run_id)][-1]["type"] == "run.completed"
+        await bench.completed_unseen()
         await browser.send("Page.setWebLifecycleState", {"state": "active"})
         await expect(await bench.answered(1)).to_have_text("Answerthe beginning the middle the end")
         await expect(bench.page.get_by_text("the beginning")).to_have_count(1)

@@ -34,7 +34,7 @@ async def test_the_subject_of_the_details_shows_its_turn_on_a_phone(gateway: Gat
         await gateway.run(conversation, f"question {number}")
     async with Workbench.open(gateway, PHONE) as bench:
         await bench.sign_in()
-        await bench.go(f"/00000000-0000-4000-8000-000000000001/{conversation}")
+        await bench.go_to(conversation)
         await expect(bench.turns).to_have_count(8)
         await bench.page.locator("#talk").evaluate("talk => { talk.scrollTop = 0 }")
         await bench.button("details", bench.topbar).click()
@@ -88,7 +88,7 @@ async def test_earlier_turns_leave_the_focus_in_the_conversation(gateway: Gatewa
         await gateway.run(conversation, f"question {number}")
     async with Workbench.open(gateway) as bench:
         await bench.sign_in()
-        await bench.go(f"/00000000-0000-4000-8000-000000000001/{conversation}")
+        await bench.go_to(conversation)
         await bench.page.get_by_role("button", name="Load earlier Turns").focus()
         await bench.page.keyboard.press("Enter")
         await expect(bench.turns).to_have_count(33)

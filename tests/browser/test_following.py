@@ -92,7 +92,7 @@ async def test_earlier_turns_come_in_above_and_details_beside_without_moving_wha
         await gateway.run(conversation, f"question {number}")
     async with Workbench.open(gateway) as bench:
         await bench.sign_in()
-        await bench.go(f"/00000000-0000-4000-8000-000000000001/{conversation}")
+        await bench.go_to(conversation)
         await expect(bench.turns).to_have_count(32)
         fake.script(gated(gate := Gate(), text("the very end"), before=begun(LINES)))
         await bench.send("much")
@@ -119,7 +119,7 @@ async def test_a_cursor_from_before_a_rename_is_replaced_by_itself(gateway: Gate
         await gateway.run(conversation, f"question {number}")
     async with Workbench.open(gateway) as bench:
         await bench.sign_in()
-        await bench.go(f"/00000000-0000-4000-8000-000000000001/{conversation}")
+        await bench.go_to(conversation)
         await expect(bench.turns).to_have_count(32)
         await gateway.ok("PATCH", f"{gateway.agent}/sessions/{conversation}", {"title": "renamed elsewhere"})
         await bench.page.get_by_role("button", name="Load earlier Turns").click()

@@ -176,9 +176,7 @@ async def test_a_hidden_tab_lets_go_and_a_seen_one_shows_how_it_ended(gateway: G
         await expect(bench.page.locator(".live-text")).to_have_text("half ")
         await _visibility(bench, "hidden")
         gate.open()
-        conversation = (await gateway.ok("GET", f"{gateway.agent}/sessions"))["items"][0]["conversation_id"]
-        run_id = (await gateway.page(conversation))["turns"][0]["run_id"]
-        assert [event async for event in gateway.events(run_id)][-1]["type"] == "run.completed"
+        await bench.completed_unseen()
         assert await bench.page.locator(".live-text").inner_text() == "half "
         await _visibility(bench, "visible")
         await expect(await bench.answered(1)).to_contain_text("half the end")
@@ -197,9 +195,7 @@ async def test_a_run_that_ended_behind_a_lost_connection_says_all_that_it_did(ga
         await _visibility(bench, "hidden")
         await _visibility(bench, "visible")
         gate.open()
-        conversation = (await gateway.ok("GET", f"{gateway.agent}/sessions"))["items"][0]["conversation_id"]
-        run_id = (await gateway.page(conversation))["turns"][0]["run_id"]
-        assert [event async for event in gateway.events(run_id)][-1]["type"] == "run.completed"
+        await bench.completed_unseen()
         await bench.page.evaluate("dispatchEvent(new Event('focus'))")
         await bench.answered(1)
         await expect(bench.turns.last.locator(".foot")).to_contain_text("1 file read")

@@ -21,7 +21,7 @@ async def _two_runs(gateway: Gateway, fake: FakeOllama) -> str:
 
 async def _open(bench: Workbench, conversation: str) -> None:
     await bench.sign_in()
-    await bench.go(f"/00000000-0000-4000-8000-000000000001/{conversation}")
+    await bench.go_to(conversation)
     await expect(bench.turns).to_have_count(2)
     await bench.button("details", bench.topbar).click()
 
@@ -153,6 +153,6 @@ async def test_the_events_of_a_run_without_a_journal_are_said_to_be_gone(gateway
     async with Workbench.open(gateway) as bench:
         await bench.sign_in()
         await bench.page.route("**/replay*", lambda route: route.fulfill(json={"items": []}))
-        await bench.go(f"/00000000-0000-4000-8000-000000000001/{conversation}")
+        await bench.go_to(conversation)
         await bench.button("details", bench.topbar).click()
         await expect(bench.page.get_by_text("no longer kept")).to_be_visible()

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from tests.support.browser import PHONE, Workbench, write
 from tests.support.fake_ollama import FakeOllama, Gate, begun, call, gated, text
-from tests.support.gateway import SYSTEM_AGENT, Gateway, catalog
+from tests.support.gateway import Gateway, catalog
 
 NARROWEST = (320, 568)
 KEYBOARD = """height => {
@@ -170,7 +170,7 @@ async def test_a_long_name_of_the_model_gives_way_to_the_meter(tmp_path: Path, f
         for _ in range(3):
             await gateway.run(conversation, "hello")
         await bench.sign_in()
-        await bench.go(f"/{SYSTEM_AGENT}/{conversation}")
+        await bench.go_to(conversation)
         left = bench.page.locator(".meter-left")
         await expect(left).to_contain_text("%")
         assert await left.evaluate("words => words.scrollWidth <= words.clientWidth")

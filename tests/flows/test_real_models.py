@@ -6,8 +6,8 @@ import pytest
 import pytest_asyncio
 
 from tests.support.browser import write
-from tests.support.embedded_model import embedded_server
-from tests.support.gateway import GATEWAY_ROOT, Gateway, RunResult
+from tests.support.embedded_gateway import embedded_gateway
+from tests.support.gateway import Gateway, RunResult
 
 pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
 
@@ -20,13 +20,8 @@ CHANGE = "Change the text Tusday to Tuesday in the file notes.md."
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gateway]:
     """Beside a running server with both small models; shared by all tests."""
-    folder = tmp_path_factory.mktemp("real")
-    checkout = folder / GATEWAY_ROOT
-    checkout.mkdir()
-    with embedded_server(checkout, "small", "smollm2") as server:
-        async with Gateway(folder, 0, catalog_text=server.catalog.read_text(), ready_s=300) as running:
-            running.client.timeout = None  # type: ignore[assignment]  # a small machine may be silent for minutes
-            yield running
+    async with embedded_gateway(tmp_path_factory.mktemp("real"), "small", "smollm2") as running:
+        yield running
 
 
 async def counted(gateway: Gateway, run: RunResult) -> tuple[int, int]:

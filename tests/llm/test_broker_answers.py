@@ -191,25 +191,27 @@ async def test_endless_repetition_is_ended_with_a_marker() -> None:
             assert asking.text == answer.text
 
 
-async def test_the_guard_closes_the_connection() -> None:
-    async def endless(answer: Any, body: Any) -> None:
-        await begun("S" * 4000)(answer, body)
+def endless(content: str) -> Any:
+    """A step that goes on after `content` until the client leaves."""
+
+    async def play(answer: Any, body: Any) -> None:
+        await begun(content)(answer, body)
         await hang()(answer, body)
 
+    return play
+
+
+async def test_the_guard_closes_the_connection() -> None:
     with FakeOllama() as fake:
-        fake.script(endless)
+        fake.script(endless("S" * 4000))
         async with bench(fake) as asking:
             assert (await asking.ask()).reason == "repetition_truncated"
             await fake.closed()
 
 
 async def test_the_guard_ends_a_model_that_writes_one_call_for_ever() -> None:
-    async def endless(answer: Any, body: Any) -> None:
-        await begun('{"name": "file_read_text", "arguments": {"path": "a.txt"}}\n' * 100)(answer, body)
-        await hang()(answer, body)
-
     with FakeOllama() as fake:
-        fake.script(endless)
+        fake.script(endless('{"name": "file_read_text", "arguments": {"path": "a.txt"}}\n' * 100))
         async with bench(fake) as asking:
             answer = await asking.ask(tools=[READ])
             assert (answer.calls, answer.reason) == ((), "repetition_truncated")

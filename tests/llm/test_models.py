@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent_builder.llm.catalog import Catalog
-from agent_builder.llm.models import Models, PublicModel
+from agent_builder.llm.entries import PublicModel
+from agent_builder.llm.models import Models
 from agent_builder.llm.qualification import output_reserve
 from agent_builder.protocol.errors import (
     InvalidRequest,

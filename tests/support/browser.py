@@ -26,7 +26,7 @@ from playwright.async_api import (
     expect,
 )
 
-from tests.support.gateway import PROJECT, Gateway
+from tests.support.gateway import PROJECT, SYSTEM_AGENT, Gateway
 
 SCREENSHOTS = PROJECT / "tests/screenshots"
 CHROMIUM = os.environ.get("AGENT_BUILDER_CHROMIUM", "/usr/bin/chromium")
@@ -118,6 +118,10 @@ class Workbench:
         await self.page.goto(f"http://{self.place}/{'#' + fragment if fragment else ''}")
         await expect(self.box).to_be_enabled()
 
+    async def go_to(self, conversation: str) -> None:
+        """A Conversation of the default Agent."""
+        await self.go(f"/{SYSTEM_AGENT}/{conversation}")
+
     async def sign_in(self) -> None:
         await self.page.goto(f"http://{self.place}/")
         await self.enter_token()
@@ -138,6 +142,12 @@ class Workbench:
         await expect(self.turns).to_have_count(count)
         await expect(self.turns.last).not_to_have_attribute("aria-busy", "true")
         return self.turns.last.locator(".markdown")
+
+    async def completed_unseen(self) -> None:
+        """Waits beside the page until the Run of the newest Conversation's first Turn has completed."""
+        conversation = (await self.gateway.ok("GET", f"{self.gateway.agent}/sessions"))["items"][0]["conversation_id"]
+        run_id = (await self.gateway.page(conversation))["turns"][0]["run_id"]
+        assert [event async for event in self.gateway.events(run_id)][-1]["type"] == "run.completed"
 
     async def show_conversation(self, title: str) -> None:
         if await self.button("nav").is_visible():

@@ -9,7 +9,8 @@ from agent_builder.commands.command_types import Said, SlashOutcome
 from agent_builder.commands.said import outcome, said
 from agent_builder.commands.slash import SlashCommand, SlashRegistry
 from agent_builder.conversations.inspection import ContextView
-from agent_builder.llm.models import Models, PublicModel
+from agent_builder.llm.entries import PublicModel
+from agent_builder.llm.models import Models
 from agent_builder.protocol.errors import NotFound
 from agent_builder.protocol.ids import is_id
 from agent_builder.protocol.limits import NEAREST_NAMES

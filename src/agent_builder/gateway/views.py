@@ -17,7 +17,7 @@ from agent_builder.gateway.answers import (
     TurnErrorAnswer,
     TurnState,
 )
-from agent_builder.llm.models import PublicModel
+from agent_builder.llm.entries import PublicModel
 from agent_builder.storage.conversations import ConversationRow
 from agent_builder.storage.turns import TurnError, TurnRow
 from agent_builder.tools.permissions import PermissionView

@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from agent_builder.llm.catalog import Catalog
+from agent_builder.llm.entries import SWITCHED_OFF, Entry, PublicModel, public_model
 from agent_builder.llm.health import Circuits
 from agent_builder.llm.loading import Load, check_window, exact_fault
 from agent_builder.llm.ollama import Loaded, OllamaClient
@@ -25,52 +26,12 @@ from agent_builder.protocol.request import RenderedRequest, TokenCounter
 
 log = logging.getLogger(__name__)
 State = Literal["loading", "ready", "degraded"]
-ModelOff = Literal["switched_off", "window_too_small"]
-"""Why an entry is not used although its model server may be well."""
-
-_SWITCHED_OFF = "This model is switched off in the catalog."
 OnStage = Callable[[str], Awaitable[None]]
 CUT_OFF = 0.5
 """Another tokenizer than the server's counts less than this part too few or too many; what is further off was cut."""
 
 WindowFault = Callable[[QualifiedModel, TokenCounter], str | None]
 """Why a model's window is too small to be used, or None."""
-
-
-@dataclass(frozen=True, slots=True)
-class PublicModel:
-    """What a browser may know of an entry. `reason`: why it is not available, `reason_code` the same as an error code or a
-    ModelOff. `window` in tokens, the cap until it was qualified. `estimator` and `estimator_reason`: how its tokens are
-    counted, and why not exactly."""
-
-    model_id: str
-    label: str
-    capabilities: tuple[str, ...]
-    window: int
-    output_cap: int
-    available: bool
-    reason: str | None
-    default: bool
-    estimator: str | None = None
-    estimator_reason: str | None = None
-    reason_code: str | None = None
-
-
-@dataclass(slots=True)
-class _Entry:
-    profile: ModelProfile
-    found: Qualified | None = None
-    fault: AgentBuilderError | None = None  # why the last probe or loading failed
-    disabled: str | None = None  # why the entry must not be used although the provider would
-    looked_at: float = 0.0  # monotonic: the last look that no Turn had asked for
-    stale: bool = False
-    allocated: int | None = None  # window in tokens that the provider gave this model when it was last loaded
-    proven: bool = False  # exact counts were compared with what the provider reported
-    vocabulary: str | None = None
-    prefix: tuple[tuple[str, ...], int] | None = None  # digests of tools and system message, and their reported tokens
-    loading: asyncio.Event | None = None
-    reloading: asyncio.Task[None] | None = None
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Models:
@@ -86,7 +47,7 @@ class Models:
         self._first_load = asyncio.Event()  # the default model's, however it ended
         self.streams = StreamLimit(clock, max(STREAMS, *(profile.streams for profile in catalog.models)))
         self._clock = clock
-        self._entries = {profile.model_id: _Entry(profile) for profile in catalog.models}
+        self._entries = {profile.model_id: Entry(profile) for profile in catalog.models}
         self._tokenizers = Tokenizers(cache)
         self._window_fault = window_fault
 
@@ -127,7 +88,7 @@ class Models:
         if entry is None:
             raise ModelNotFound("The catalog no longer has this model.")
         if not entry.profile.enabled:
-            raise ModelUnavailable(_SWITCHED_OFF)
+            raise ModelUnavailable(SWITCHED_OFF)
         if entry.disabled is not None:
             raise ModelUnavailable(entry.disabled)
         if entry.found is None or entry.stale or self.circuits.unhealthy_s(entry.profile.model_id) >= UNHEALTHY_PROBE_S:
@@ -145,7 +106,7 @@ class Models:
             return known or await self._build_counter(entry, entry.found)
 
     def public(self) -> list[PublicModel]:
-        return [self._public(entry) for entry in self._entries.values()]
+        return [public_model(entry, self.default_id) for entry in self._entries.values()]
 
     def disable(self, model_id: str, reason: str | None) -> None:
         """Takes an entry out of use, with a sentence that is shown; None leaves it as it is."""
@@ -249,7 +210,7 @@ class Models:
         await asyncio.gather(*reloading, return_exceptions=True)
         self.client.close()
 
-    async def _load(self, entry: _Entry, model: QualifiedModel, warm_up: RenderedRequest) -> None:
+    async def _load(self, entry: Entry, model: QualifiedModel, warm_up: RenderedRequest) -> None:
         try:
             async with self.streams.stream(model.model_id, model.profile.streams, LOAD_S):
                 usage = await Load(self.client, self.prefill, self._clock).with_prefix(model, warm_up)
@@ -265,7 +226,7 @@ class Models:
             self.state = "degraded" if entry.fault or entry.disabled else "ready"
             self._first_load.set()
 
-    async def _reload(self, entry: _Entry, model: QualifiedModel) -> None:
+    async def _reload(self, entry: Entry, model: QualifiedModel) -> None:
         try:
             await Load(self.client, self.prefill, self._clock).bare(model)
             await self._check_loaded(entry, model)
@@ -274,7 +235,7 @@ class Models:
         finally:
             entry.reloading = None
 
-    async def _check_loaded(self, entry: _Entry, model: QualifiedModel) -> None:
+    async def _check_loaded(self, entry: Entry, model: QualifiedModel) -> None:
         """Once for these weights: later the window that is seen may be one that another client has just asked for."""
         if entry.allocated is not None:
             return
@@ -288,7 +249,7 @@ class Models:
 
     # probing ---------------------------------------------------------------------------------------------------
 
-    async def _try(self, entry: _Entry) -> None:
+    async def _try(self, entry: Entry) -> None:
         entry.looked_at = self._clock.monotonic()
         try:
             await self._probe(entry)
@@ -296,7 +257,7 @@ class Models:
         except RunError as error:
             entry.fault = error
 
-    async def _check_window(self, entry: _Entry) -> None:
+    async def _check_window(self, entry: Entry) -> None:
         """Byte counts come first: they bound the exact ones, and need no vocabulary."""
         assert entry.found is not None
         model = entry.found.model
@@ -305,7 +266,7 @@ class Models:
             fault = await asyncio.to_thread(self._window_fault, model, await self.counter(model))
         self.disable(model.model_id, fault)
 
-    async def _probe(self, entry: _Entry) -> None:
+    async def _probe(self, entry: Entry) -> None:
         async with entry.lock:
             try:
                 found = await qualify(self.client, entry.profile)
@@ -320,7 +281,7 @@ class Models:
                 entry.proven = False
             entry.found, entry.fault, entry.stale = found, None, False
 
-    async def _build_counter(self, entry: _Entry, found: Qualified) -> TokenCounter:
+    async def _build_counter(self, entry: Entry, found: Qualified) -> TokenCounter:
         try:
             entry.vocabulary, counter = await self._tokenizers.counter(
                 found.model.digest, lambda: self.client.show(entry.profile, verbose=True)
@@ -330,7 +291,7 @@ class Models:
             return byte_counter()
         return counter
 
-    def _prove(self, entry: _Entry, model: QualifiedModel, rendered: RenderedRequest, observed: int) -> bool:
+    def _prove(self, entry: Entry, model: QualifiedModel, rendered: RenderedRequest, observed: int) -> bool:
         """The first count that is reported for these weights proves the exact counts; one that disproves them lets bytes be
         counted from the next Turn on."""
         if not entry.proven:
@@ -340,24 +301,6 @@ class Models:
                 self._fall_back(entry, fault)
         return entry.proven
 
-    def _fall_back(self, entry: _Entry, reason: str) -> None:
+    def _fall_back(self, entry: Entry, reason: str) -> None:
         if entry.found is not None and entry.found.model.estimator == EXACT:
             entry.found = replace(entry.found, model=replace(entry.found.model, estimator=FALLBACK, estimator_reason=reason))
-
-    def _public(self, entry: _Entry) -> PublicModel:
-        profile, model = entry.profile, entry.found.model if entry.found else None
-        reason, code = _why_not(entry)
-        return PublicModel(
-            profile.model_id, profile.label, model.capabilities if model else (), model.window if model else profile.window_cap,
-            profile.output_cap, reason is None, reason, profile.model_id == self.default_id,
-            model.estimator if model else None, model.estimator_reason if model else None, code,
-        )
-
-
-def _why_not(entry: _Entry) -> tuple[str, str] | tuple[None, None]:
-    """The sentence and its code, or nothing for an entry that can be used."""
-    if not entry.profile.enabled:
-        return _SWITCHED_OFF, "switched_off"
-    if entry.disabled:
-        return entry.disabled, "window_too_small"
-    return (entry.fault.message, entry.fault.code) if entry.fault else (None, None)
