@@ -146,7 +146,7 @@ async def test_after_three_lost_connections_a_button_brings_the_run_back(gateway
             await bench.page.clock.run_for(1000)
         assert len(tries) == 4
         await expect(bench.page.locator("#stage")).to_contain_text("The Run may go on")
-        await bench.page.unroute("**/api/events*")
+        await bench.page.unroute_all(behavior="wait")
         await button.click()
         await expect(bench.page.locator(".live-text")).to_have_text("half ")
         gate.open()

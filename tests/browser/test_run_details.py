@@ -52,7 +52,7 @@ async def test_events_that_could_not_be_read_are_missed_aloud_and_asked_for_agai
         await expect(page.locator("#details")).to_contain_text("The events could not be read")
         foot = bench.turns.first.locator(".foot")
         await expect(foot).to_contain_text("What this Run did could not be read")
-        await page.unroute_all()
+        await page.unroute_all(behavior="wait")
         await page.locator("#details").get_by_role("button", name="Try again").click()
         await expect(page.locator(".event").last).to_contain_text("completed")
         await expect(page.locator("#details").get_by_role("button", name="Try again")).to_be_hidden()

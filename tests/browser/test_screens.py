@@ -64,7 +64,7 @@ async def test_each_hindrance_has_its_words_and_leaves_the_draft(gateway: Gatewa
                 await expect(bench.box).to_have_value("a draft")
                 await bench.keep_picture(f"{size[0]}-{name}")
                 assert await bench.check_access() == []
-                await bench.page.unroute_all()
+                await bench.page.unroute_all(behavior="wait")
             assert bench.faults == []
 
 
@@ -96,7 +96,7 @@ async def test_a_conversation_that_cannot_be_read_can_be_tried_again(gateway: Ga
         await bench.show_conversation("hello")
         await expect(bench.page.get_by_role("alert").get_by_text("could not be read")).to_be_visible()
         await bench.keep_picture("page-failed")
-        await bench.page.unroute_all()
+        await bench.page.unroute_all(behavior="wait")
         await bench.page.get_by_role("button", name="Try again").click()
         await expect(bench.turns).to_have_count(1)
 
@@ -148,7 +148,7 @@ async def test_approve_waits_until_the_whole_change_is_shown_and_is_never_focuse
         await expect(bench.approve).to_be_disabled()
         await expect(bench.box).to_be_focused()
         await expect(bench.page.locator("#alerts")).to_have_text("The Run waits for your decision.")
-        await bench.page.unroute_all()
+        await bench.page.unroute_all(behavior="wait")
         await bench.page.get_by_role("button", name="Try again").click()
         await expect(bench.approve).to_be_enabled()
 

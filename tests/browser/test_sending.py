@@ -78,7 +78,7 @@ async def test_a_refused_first_message_stays_with_the_conversation_made_for_it(g
         await bench.box.press("Enter")
         await expect(bench.page.get_by_role("alert").get_by_text("Four Runs are active")).to_be_visible()
         await expect(bench.box).to_have_value("hello")
-        await bench.page.unroute_all()
+        await bench.page.unroute_all(behavior="wait")
         await bench.box.press("Enter")
         await bench.answered(1)
         assert len((await gateway.ok("GET", f"{gateway.agent}/sessions"))["items"]) == 1

@@ -33,6 +33,21 @@ async def test_with_the_keyboard_open_writing_and_stopping_stay_in_reach(gateway
         assert await bench.box.evaluate("box => parseFloat(getComputedStyle(box).fontSize)") >= 16
 
 
+async def test_with_the_keyboard_open_on_the_smallest_screen_a_change_is_seen_where_it_is_approved(gateway: Gateway, fake: FakeOllama) -> None:
+    write(gateway, "notes.md", "teh\n")
+    fake.script(call("file_read_text", path="notes.md"), call("file_edit", path="notes.md", old="teh", new="the"), text("done"))
+    async with Workbench.open(gateway, NARROWEST) as bench:
+        await bench.sign_in()
+        await bench.send("correct it")
+        await expect(bench.approve).to_be_enabled()
+        await bench.page.evaluate(KEYBOARD, 250)
+        await bench.box.fill("a draft\n" * 12)
+        for part in (bench.approve, bench.page.locator(".diff-line.add"), bench.box, bench.page.locator(".send")):
+            box = await part.bounding_box()
+            assert box is not None
+            assert box["y"] >= 0 and box["y"] + box["height"] <= NARROWEST[1] - 250
+
+
 @pytest.mark.parametrize("keyboard", [220, 300])
 async def test_with_the_keyboard_open_a_decision_and_a_refusal_are_seen_and_taken(gateway: Gateway, fake: FakeOllama, keyboard: int) -> None:
     write(gateway, "notes.md", "teh\n")
@@ -45,7 +60,9 @@ async def test_with_the_keyboard_open_a_decision_and_a_refusal_are_seen_and_take
         await bench.box.fill("/status\n" * 30)
         await bench.box.press("Enter")
         error, deny = bench.page.get_by_role("alert").get_by_text("unexpected answer"), bench.page.get_by_role("button", name="Deny…")
-        for part in (error, bench.approve, deny, bench.box, bench.page.locator(".send"), bench.page.locator("#stage").get_by_role("button", name="Stop")):
+        change = bench.page.locator(".ask-preview")  # nothing is approved that is not in sight
+        await expect(change).to_contain_text("the")
+        for part in (error, change, bench.approve, deny, bench.box, bench.page.locator(".send"), bench.page.locator("#stage").get_by_role("button", name="Stop")):
             await expect(part).to_be_visible()
             box = await part.bounding_box()
             assert box is not None

@@ -24,7 +24,7 @@ async def test_a_server_that_does_not_answer_at_the_start_is_told_and_tried_agai
             assert await bench.check_access() == []
             await again.click()
             await expect(again).to_be_focused()
-        await page.unroute_all()
+        await page.unroute_all(behavior="wait")
         await again.click()
         await expect(bench.box).to_have_value("a draft")
 
