@@ -5,6 +5,8 @@ import { keyedList } from "../dom/keyed_list.js";
 import { attachMenu } from "../dom/menu.js";
 import { initialOf, oneLine } from "../dom/plain_text.js";
 import { agentById, isSettling } from "../state/agents.js";
+import { openAgentPanel } from "./agent_panel.js";
+import { AGENT_SECTIONS } from "./agent_sections.js";
 
 export function agentDrawer(app) {
   const { store, organising } = app;
@@ -83,8 +85,12 @@ function switchTo({ store, navigation }, id) {
   navigation.go(id, null);
 }
 
-function agentMenu({ words: { t }, organising }, agent) {
-  const items = [{ label: t("action.rename_more"), run: () => organising.renameAgent(agent) }];
+function agentMenu(app, agent) {
+  const { words: { t }, organising } = app;
+  const items = [
+    { label: t("action.rename_more"), run: () => organising.renameAgent(agent) },
+    { label: t("agent.panel_more"), run: () => openAgentPanel(app, agent, AGENT_SECTIONS) },
+  ];
   if (agent.system) return items;
   return [
     ...items,

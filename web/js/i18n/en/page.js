@@ -40,6 +40,7 @@ export const page = {
   "agent.loading": "Loading…",
   "agent.name": "Name of the Agent",
   "agent.new": "New Agent…",
+  "agent.panel_more": "Documents, Skills and Tasks…",
   "agent.rebuild": "Rebuild",
   "agent.rebuild_body": "Running work is stopped first. Files and Conversations stay as they are.",
   "agent.rebuild_more": "Rebuild runtime environment…",
@@ -47,6 +48,8 @@ export const page = {
   "agent.rebuild_title": "Rebuild the runtime environment of {name}?",
   "agent.rename_title": "Rename Agent",
   "agent.show_all": "Show all Agents",
+
+  "agent_panel.title": "Agent {name}",
 
   "announce.approval": "The Run waits for your decision.",
   "announce.run.cancelled": "The Run was stopped.",

@@ -40,6 +40,7 @@ export const page = {
   "agent.loading": "正在加载…",
   "agent.name": "Agent 名称",
   "agent.new": "新建 Agent…",
+  "agent.panel_more": "文档、Skill 与 Task…",
   "agent.rebuild": "重建",
   "agent.rebuild_body": "会先停止正在进行的工作。文件和会话保持不变。",
   "agent.rebuild_more": "重建运行环境…",
@@ -47,6 +48,8 @@ export const page = {
   "agent.rebuild_title": "重建 {name} 的运行环境？",
   "agent.rename_title": "重命名 Agent",
   "agent.show_all": "显示全部 Agent",
+
+  "agent_panel.title": "Agent {name}",
 
   "announce.approval": "运行正在等待你的决定。",
   "announce.run.cancelled": "运行已停止。",

@@ -1,0 +1,3 @@
+/** English: the research and document environment. */
+export const research = {
+};

@@ -1,0 +1,3 @@
+/** English: Skills. */
+export const skills = {
+};

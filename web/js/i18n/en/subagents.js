@@ -1,0 +1,3 @@
+/** English: delegation to another Agent. */
+export const subagents = {
+};

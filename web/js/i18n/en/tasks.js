@@ -1,0 +1,3 @@
+/** English: background Tasks. */
+export const tasks = {
+};

@@ -1,0 +1,3 @@
+/** Chinese: the research and document environment. */
+export const research = {
+};

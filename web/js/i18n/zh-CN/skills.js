@@ -1,0 +1,3 @@
+/** Chinese: Skills. */
+export const skills = {
+};

@@ -1,0 +1,3 @@
+/** Chinese: delegation to another Agent. */
+export const subagents = {
+};

@@ -1,0 +1,3 @@
+/** Chinese: background Tasks. */
+export const tasks = {
+};
