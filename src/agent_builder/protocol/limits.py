@@ -231,6 +231,14 @@ REPLAY_PAGE = 200  # events: in one page of a replay or audit
 AGENTS = 32  # Agents: in all
 DRAIN_S = 10  # seconds: a drained Agent's Runs may take to end
 
+# tasks
+ACTIVE_TASKS = 4  # Tasks: queued or running at the same time, per Agent
+TASKS_KEPT = 128  # Tasks: per Agent, the active ones among them
+TASK_DAYS = 7  # days: a Task is kept after its end
+TASK_RESULT_BYTES = 16 * 1024  # bytes: the result of one Task
+TASK_NOTIFICATIONS = 4  # notifications: of one Task
+TASK_NOTIFICATION_BYTES = 4 * 1024  # bytes: one notification
+
 # sandbox
 SECCOMP_INSTRUCTIONS = 4096  # instructions: in one seccomp program, the kernel's own bound
 SECCOMP_STEPS = 4096  # instructions: run by one simulated call
