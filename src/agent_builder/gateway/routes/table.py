@@ -12,6 +12,7 @@ from agent_builder.gateway.routes import (
     sessions,
     slash,
     streams,
+    tasks,
     workspace,
 )
 
@@ -24,6 +25,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *runs.ENDPOINTS,
     *streams.ENDPOINTS,
     *permissions.ENDPOINTS,
+    *tasks.ENDPOINTS,
     *workspace.ENDPOINTS,
     *slash.ENDPOINTS,
     *document.ENDPOINTS,
