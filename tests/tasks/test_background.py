@@ -9,7 +9,7 @@ from agent_builder.protocol.errors import AgentDraining, ConversationBusy, NotFo
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.limits import ACTIVE_TASKS, COMMAND_WALL_S, TASK_NOTIFICATION_BYTES, TASK_RESULT_BYTES, TERMINAL_RETRY_S
 from agent_builder.storage.conversations import delete_conversation
-from agent_builder.storage.tasks import TaskRow
+from agent_builder.storage.tasks import TaskRow, interrupt_unfinished
 from agent_builder.tasks import background, compile_check
 from tests.tasks.conftest import Bench
 
@@ -178,7 +178,7 @@ async def test_a_fault_is_the_end_of_the_task_alone(
 
 
 async def test_its_end_is_stored_when_the_disk_has_room_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, fulls = background._finish, [None]
+    real, fulls = background.finish_task, [None]
 
     def finish(conn, end) -> None:
         if fulls:
@@ -186,7 +186,7 @@ async def test_its_end_is_stored_when_the_disk_has_room_again(bench: Bench, monk
             raise StorageFull
         real(conn, end)
 
-    monkeypatch.setattr(background, "_finish", finish)
+    monkeypatch.setattr(background, "finish_task", finish)
     bench.file("a.py", "x = 1\n")
     task = await bench.submit()
     active = bench.parts.active.get(task.task_id)
@@ -204,11 +204,25 @@ async def test_closing_does_not_wait_for_room_on_the_disk(bench: Bench, monkeypa
     def full(*_: object, **__: object) -> None:
         raise StorageFull
 
-    monkeypatch.setattr(background, "_finish", full)
+    monkeypatch.setattr(background, "finish_task", full)
     async with bench.parts.command_turn:
         task = await bench.submit()
         await bench.tasks.close()
         assert (await bench.tasks.get(task.task_id)).state == "queued"
+
+
+async def test_an_end_that_cannot_be_stored_at_all_fells_nothing_else(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    bench.file("a.py", "x = 1\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(background, "finish_task", broken)
+        await bench.ended(task := await bench.submit())
+    await asyncio.gather(*bench.running)
+    assert (await bench.tasks.get(task.task_id)).state == "running"
+    await bench.database.run(lambda conn: interrupt_unfinished(conn, bench.parts.clock.now()))
+    assert (await bench.ended(await bench.submit())).state == "completed"
 
 
 async def test_closing_ends_all_and_lets_none_begin(bench: Bench) -> None:
