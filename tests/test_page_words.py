@@ -12,7 +12,7 @@ from agent_builder.agents.phase import Phase
 from agent_builder.commands.said import SENTENCES
 from agent_builder.commands.slash_commands import SLASH_COMMANDS
 from agent_builder.context.projection import Reason as MeterReason
-from agent_builder.gateway.answers import HealthAnswer, PreparationAnswer, TurnState
+from agent_builder.gateway.answers import HealthAnswer, PreparationAnswer, TaskAnswer, TurnState
 from agent_builder.llm.entries import ModelOff
 from agent_builder.llm.models import State as ModelState
 from agent_builder.protocol.errors import AgentBuilderError, leaf_classes
@@ -105,6 +105,12 @@ def test_every_state_of_the_server_a_turn_and_its_preparation_has_a_name(catalog
     server = [f"server.{word}" for word in _values(HealthAnswer, "status")] + [f"model_state.{word}" for word in get_args(ModelState)]
     preparation = [f"preparation.{word}" for word in _values(PreparationAnswer, "state")]
     assert _without_words(catalogs, turns + server + preparation) == []
+
+
+def test_every_kind_and_state_of_a_task_has_a_name(catalogs: dict[str, dict[str, object]]) -> None:
+    told_by_code = ("failed",)
+    states = [f"task_state.{word}" for word in _values(TaskAnswer, "state") if word not in told_by_code]
+    assert _without_words(catalogs, states + [f"task_kind.{word}" for word in _values(TaskAnswer, "kind")] + ["task_failed.other"]) == []
 
 
 def test_every_refusal_of_a_file_and_of_a_model_has_a_reason(catalogs: dict[str, dict[str, object]]) -> None:

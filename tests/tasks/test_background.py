@@ -5,9 +5,22 @@ from pathlib import Path
 import pytest
 
 from agent_builder.capsule.command_runner import CommandBounds
-from agent_builder.protocol.errors import AgentDraining, ConversationBusy, NotFound, RunLimit, SandboxFailed, StorageFull
+from agent_builder.protocol.errors import (
+    AgentDraining,
+    ConversationBusy,
+    NotFound,
+    RunLimit,
+    SandboxFailed,
+    StorageFull,
+)
 from agent_builder.protocol.ids import new_id
-from agent_builder.protocol.limits import ACTIVE_TASKS, COMMAND_WALL_S, TASK_NOTIFICATION_BYTES, TASK_RESULT_BYTES, TERMINAL_RETRY_S
+from agent_builder.protocol.limits import (
+    ACTIVE_TASKS,
+    COMMAND_WALL_S,
+    TASK_NOTIFICATION_BYTES,
+    TASK_RESULT_BYTES,
+    TERMINAL_RETRY_S,
+)
 from agent_builder.storage.conversations import delete_conversation
 from agent_builder.storage.tasks import TaskRow, interrupt_unfinished
 from agent_builder.tasks import background, compile_check
@@ -102,7 +115,7 @@ async def test_one_that_waits_is_cancelled_without_ever_having_run(bench: Bench)
 
 
 async def test_one_that_runs_is_gone_with_its_process_and_root_when_it_is_cancelled(bench: Bench) -> None:
-    bench.long_sources()
+    bench.slow_sources()
     task = await bench.submit()
     await bench.until_running(task)
     assert await bench.tasks.cancel(task.task_id) == "accepted"
@@ -115,7 +128,7 @@ async def test_one_that_runs_is_gone_with_its_process_and_root_when_it_is_cancel
 
 
 async def test_however_often_it_is_cancelled_it_ends_in_order(bench: Bench) -> None:
-    bench.long_sources()
+    bench.slow_sources()
     task = await bench.submit()
     await bench.until_running(task)
     while bench.parts.active.get(task.task_id) is not None:
@@ -135,9 +148,9 @@ async def test_a_client_that_hangs_up_has_started_a_task_all_the_same(bench: Ben
 
 
 async def test_the_wall_clock_ends_it_and_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compile_check._BOUNDS == CommandBounds(COMMAND_WALL_S, TASK_RESULT_BYTES)
+    assert CommandBounds(COMMAND_WALL_S, TASK_RESULT_BYTES) == compile_check._BOUNDS
     monkeypatch.setattr(compile_check, "_BOUNDS", CommandBounds(0, TASK_RESULT_BYTES))
-    bench.long_sources()
+    bench.slow_sources()
     task = await bench.ended(await bench.submit())
     assert (task.state, task.code, task.result) == ("failed", "wall_clock", "stopped: it ran longer than 12 seconds, no output")
     assert (bench.left(), commands()) == ([], [])
@@ -226,7 +239,7 @@ async def test_an_end_that_cannot_be_stored_at_all_fells_nothing_else(bench: Ben
 
 
 async def test_closing_ends_all_and_lets_none_begin(bench: Bench) -> None:
-    bench.long_sources()
+    bench.slow_sources()
     tasks = [await bench.submit() for _ in range(ACTIVE_TASKS)]
     await bench.until_running(tasks[0])
     await asyncio.gather(bench.tasks.close(), bench.tasks.close())
@@ -247,7 +260,7 @@ async def test_one_that_is_just_being_accepted_is_ended_by_closing_too(bench: Be
 
 
 async def test_the_tasks_of_a_conversation_leave_before_it_is_deleted(bench: Bench) -> None:
-    bench.long_sources()
+    bench.slow_sources()
     task = await bench.submit()
     await bench.until_running(task)
     async with bench.tasks.without(bench.turn.conversation_id):

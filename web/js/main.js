@@ -10,6 +10,7 @@ import { createOrganising } from "./flows/organising.js";
 import { keepDrafts, remember, remembered, rememberedDrafts } from "./flows/remembering.js";
 import { createRunning } from "./flows/running.js";
 import { createSending } from "./flows/sending.js";
+import { createTasks } from "./flows/tasks.js";
 import { createWords, pickLocale } from "./i18n/index.js";
 import { initialState, reduce } from "./state/root.js";
 import { createStore } from "./store.js";
@@ -44,6 +45,7 @@ function build() {
   app.looking = createLooking(app);
   app.approving = createApproving(app);
   app.organising = createOrganising(app);
+  app.tasks = createTasks(app);
   app.sending = createSending({ ...app, follow: () => app.transcript.follow() });
   Object.assign(app, {
     openDetails: app.looking.openDetails,
