@@ -10,7 +10,7 @@ import pytest_asyncio
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.limits import ACTIVE_TASKS, STOP_S
 from tests.support.capability import SLOW, put
-from tests.support.fake_ollama import FakeOllama
+from tests.support.fake_ollama import FakeOllama, Gate, begun, gated, text
 from tests.support.gateway import SYSTEM_AGENT, Gateway, Json
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -165,6 +165,19 @@ async def test_a_deleted_conversation_takes_its_running_task_with_it(tasks: Task
     again = await Tasks.begin(shared)
     put(again.workspace, "a.py", "x = 1\n")
     assert (await again.ended(await again.submit()))["state"] == "completed"
+
+
+async def test_a_run_that_is_active_has_tasks_too_and_a_refused_delete_ends_none(tasks: Tasks, shared: Gateway, shared_fake: FakeOllama) -> None:
+    gate, tasks.conversation = Gate(), await shared.new_conversation()
+    shared_fake.script(gated(gate, text("end"), before=begun("begin")))
+    tasks.run = (await shared.submit(tasks.conversation, "hello"))["run_id"]
+    task = await tasks.begun()
+    assert await code_of(shared, "DELETE", f"{tasks.agent}/sessions/{tasks.conversation}") == (409, "conversation_busy")
+    assert (await tasks.get(task))["state"] == "running"
+    gate.open()
+    assert [event async for event in shared.events(tasks.run)][-1]["type"] == "run.completed"
+    await shared.ok("DELETE", f"{tasks.agent}/sessions/{tasks.conversation}")
+    nothing_left(shared)
 
 
 @pytest.mark.parametrize("change", ["delete", "upgrade"])
