@@ -177,7 +177,7 @@ async def _load_model(shared: SharedParts, registry: AgentRegistry) -> None:
         model = await shared.models.qualified(None)
         counter = await shared.models.counter(model)
         shared.models.disable(model.model_id, window_fault(model, counter))
-        await shared.models.load(model, await warm_up_request(runtime.workspace, model, counter, shared.clock))
+        await shared.models.load(model, await warm_up_request(runtime.workspace, model, counter, shared.clock, await runtime.surroundings()))
     except AgentBuilderError as error:
         log.warning("the model is not loaded: %s", error.message)
         shared.models.could_not_load(error)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agent_builder.context.inputs import NOTHING_AROUND, Surroundings
 from agent_builder.context.results import completed_bundle
 from agent_builder.conversations.admission import Admission
 from agent_builder.llm.broker import ModelBroker
@@ -101,9 +102,12 @@ class Conversing:
 
 
 def an_admission(database: Database, models: Models, workspace: Path, clock: MovableClock, semantic_summary: bool) -> Admission:
+    async def surroundings() -> Surroundings:
+        return NOTHING_AROUND
+
     return Admission(
         database=database, models=models, broker=ModelBroker(models, clock), workspace=workspace, worker_env=workspace / "none",
-        clock=clock, semantic_summary=semantic_summary,
+        clock=clock, semantic_summary=semantic_summary, surroundings=surroundings,
     )
 
 

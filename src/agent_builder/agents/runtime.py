@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_builder.capsule.leftovers import remove_reserved_temps
+from agent_builder.context.inputs import NOTHING_AROUND, Surroundings
 from agent_builder.conversations.admission import Admission
 from agent_builder.conversations.engine import EngineParts
 from agent_builder.conversations.engines import QueryEngines
 from agent_builder.conversations.inspection import Inspection
 from agent_builder.conversations.pages import Pages
+from agent_builder.conversations.planning import AskSurroundings
 from agent_builder.conversations.preview import Preview
 from agent_builder.conversations.recovery import recover
 from agent_builder.llm.broker import ModelBroker
@@ -55,6 +57,7 @@ class AgentRuntime:
     worker_env: Path
     inspection: Inspection
     preview: Preview
+    surroundings: AskSurroundings
     active: ActiveRuns
     workers: Workers
 
@@ -90,9 +93,13 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
         capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn), permissions=permissions, workers=shared.workers,
         workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
     )
+
+    async def surroundings() -> Surroundings:
+        return NOTHING_AROUND
+
     admission = Admission(
         database=database, models=shared.models, broker=shared.broker, workspace=workspace,
-        worker_env=worker_env, clock=shared.clock, semantic_summary=shared.semantic_summary,
+        worker_env=worker_env, clock=shared.clock, semantic_summary=shared.semantic_summary, surroundings=surroundings,
     )
     engine_parts = EngineParts(
         agent_id=agent_id, run_parts=run_parts, active=shared.active, models=shared.models, admit=admission.admit
@@ -101,6 +108,6 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
         agent_id=agent_id, database=database, engines=QueryEngines(engine_parts, Pages(database, agent_id, shared.page_key)),
         permissions=permissions, workspace=workspace, worker_env=worker_env,
         inspection=Inspection(database, admission, reveal_enabled=shared.context_reveal),
-        preview=Preview(database, shared.models, admission), active=shared.active,
+        preview=Preview(database, shared.models, admission), surroundings=surroundings, active=shared.active,
         workers=shared.workers,
     )

@@ -27,8 +27,20 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an Agent has at this moment beside its files. `tools`: ids of the optional Tools that it makes possible. `lines`: what a
+    model must know to use them, names and descriptions that others wrote."""
+
+    tools: frozenset[str] = frozenset()
+    lines: tuple[str, ...] = ()
+
+
+NOTHING_AROUND = Surroundings()
+
+
+@dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """`history`: all completed Turns, oldest first. `instructions`: the text of workspace/agent-builder.md.
+    """`history`: all completed Turns, oldest first. `instructions`: the text of workspace/agent-builder.md. `around`: see Surroundings.
     `compacted`: how many of the oldest Turns left at the operator's word before; `compact`: the operator asks now."""
 
     model: QualifiedModel
@@ -37,6 +49,7 @@ class PlanInputs:
     user_text: str
     history: tuple[CompletedTurnContext, ...] = ()
     instructions: str | None = None
+    around: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     git_status: str | None = None
     summary: Summary | None = None

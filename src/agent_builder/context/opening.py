@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from agent_builder.context.compaction import Past, past_turns
 from agent_builder.context.costs import Rendered, priced
 from agent_builder.context.inputs import PlanInputs
-from agent_builder.context.parts import FixedParts, count_text, history_room, turn_sizes, weight
+from agent_builder.context.parts import FixedParts, history_room, turn_sizes, weight, within_share
 from agent_builder.context.render import git_block, last_git_block, preface_of, user_message
 from agent_builder.protocol.limits import GIT_STATUS_SHARE
 from agent_builder.protocol.request import TokenCounter
@@ -73,7 +73,7 @@ def _news(inputs: PlanInputs, start: int, counter: TokenCounter) -> str | None:
     if inputs.git_status is None:
         return None
     shown = last_git_block(inputs.history[start:])
-    status = _within_share(inputs.git_status, inputs.model.input_budget // GIT_STATUS_SHARE, counter)
+    status = within_share(inputs.git_status, inputs.model.input_budget // GIT_STATUS_SHARE, MORE_CHANGES, counter)
     if shown is None:
         return status or None
     return status if _asked_for(inputs) or git_block(status) not in shown else None
@@ -81,16 +81,3 @@ def _news(inputs: PlanInputs, start: int, counter: TokenCounter) -> str | None:
 
 def _asked_for(inputs: PlanInputs) -> bool:
     return "git" in inputs.user_text.lower()
-
-
-def _within_share(status: str, room: int, counter: TokenCounter) -> str:
-    """Its first whole lines within so many tokens, and a line that says when there are more."""
-    if count_text(status, counter) <= room:
-        return status
-    kept = []
-    for line in status.splitlines(keepends=True):
-        room -= counter.count(line)
-        if room < 0:
-            break
-        kept.append(line)
-    return "".join(kept) + MORE_CHANGES

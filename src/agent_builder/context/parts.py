@@ -10,14 +10,15 @@ from agent_builder.context.costs import Cost, Rendered, message_cost, priced, pr
 from agent_builder.context.inputs import PlanInputs
 from agent_builder.context.instructions import AGENT, AGENT_TOOLS, PLATFORM, environment
 from agent_builder.context.plan import RenderedTurn, Role, Section, Trust
-from agent_builder.context.render import system_message, turn_messages
+from agent_builder.context.render import around_messages, system_message, turn_messages
 from agent_builder.protocol.digest import digest_bytes, digest_of
 from agent_builder.protocol.errors import InstructionsRefused
-from agent_builder.protocol.limits import INSTRUCTIONS_SHARE, NOTES_SHARE
+from agent_builder.protocol.limits import AROUND_SHARE, INSTRUCTIONS_SHARE, NOTES_SHARE
 from agent_builder.protocol.messages import CompletedTurnContext
 from agent_builder.protocol.request import TokenCounter
 
 WORKSPACE_HEAD = "Workspace instructions (agent-builder.md):"
+MORE_AROUND = "(more than shown)\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +27,43 @@ class FixedParts:
 
     tools: tuple[Rendered, ...]
     head: Rendered
+    around: tuple[Rendered, ...]
     sections: tuple[Section, ...]
 
     @property
     def rendered(self) -> tuple[Rendered, ...]:
-        return (*self.tools, self.head)
+        return (*self.tools, self.head, *self.around)
 
 
 def fixed_parts(inputs: PlanInputs, counter: TokenCounter) -> FixedParts:
     """Raises InstructionsRefused when the workspace instructions take more than their share of the input budget."""
     refuse_long_instructions(inputs.instructions, inputs.model.input_budget, counter)
-    sections = tuple(_trusted_sections(inputs, counter))
+    sections, around = tuple(_trusted_sections(inputs, counter)), _around(inputs, counter)
     return FixedParts(
         tools=tuple(priced_schema(schema, counter) for schema in inputs.toolset.schemas),
         head=priced(system_message([section.text for section in sections]), counter),
-        sections=sections,
+        around=tuple(priced(message, counter) for message in around_messages(around)) if around else (),
+        sections=(*sections, section("around", "user", "untrusted", "what the Agent has", around, counter)) if around else sections,
     )
+
+
+def _around(inputs: PlanInputs, counter: TokenCounter) -> str:
+    if not inputs.around or not inputs.toolset.specs:
+        return ""
+    return within_share("\n".join(inputs.around) + "\n", inputs.model.input_budget // AROUND_SHARE, MORE_AROUND, counter)
+
+
+def within_share(text: str, room: int, more: str, counter: TokenCounter) -> str:
+    """Its first whole lines within so many tokens, and the line `more` when there are others."""
+    if count_text(text, counter) <= room:
+        return text
+    kept = []
+    for line in text.splitlines(keepends=True):
+        room -= counter.count(line)
+        if room < 0:
+            break
+        kept.append(line)
+    return "".join(kept) + more
 
 
 def refuse_long_instructions(text: str | None, input_budget: int, counter: TokenCounter) -> None:

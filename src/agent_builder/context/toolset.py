@@ -21,10 +21,14 @@ class EffectiveToolSet:
         return tuple(spec.provider_schema() for spec in self.specs)
 
 
-def resolve_toolset(catalog: ToolCatalog, model: QualifiedModel, *, budget: int) -> EffectiveToolSet:
-    """What may be offered to `model` in a Run with `budget` tool calls."""
+def resolve_toolset(catalog: ToolCatalog, model: QualifiedModel, *, budget: int, present: frozenset[str] = frozenset()) -> EffectiveToolSet:
+    """What may be offered to `model` in a Run with `budget` tool calls. `present`: ids of the optional Tools that the Agent has."""
     usable = model.tools and budget > 0
-    return toolset_of(tuple(spec for spec in catalog.specs if usable and spec.offered and spec.policy != DENY))
+    return toolset_of(tuple(spec for spec in catalog.specs if usable and _may_be_offered(spec, present)))
+
+
+def _may_be_offered(spec: ToolSpec, present: frozenset[str]) -> bool:
+    return spec.offered and spec.policy != DENY and (not spec.optional or spec.id in present)
 
 
 def toolset_of(specs: tuple[ToolSpec, ...]) -> EffectiveToolSet:

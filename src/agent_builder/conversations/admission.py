@@ -7,7 +7,14 @@ from pathlib import Path
 from agent_builder.context.compiler import compile_plan, render_call
 from agent_builder.context.inputs import PlanInputs
 from agent_builder.context.plan import ContextPlan
-from agent_builder.conversations.planning import COMPACTED_THROUGH, SCOPE, Planning, View, offered_tools
+from agent_builder.conversations.planning import (
+    COMPACTED_THROUGH,
+    SCOPE,
+    AskSurroundings,
+    Planning,
+    View,
+    offered_tools,
+)
 from agent_builder.conversations.plans_kept import PlansKept
 from agent_builder.conversations.run_port import RunPort
 from agent_builder.conversations.summarising import Summarising
@@ -31,9 +38,11 @@ class Admission:
 
     def __init__(
         self, *, database: Database, models: Models, broker: ModelBroker, workspace: Path, worker_env: Path, clock: Clock,
-        semantic_summary: bool,
+        semantic_summary: bool, surroundings: AskSurroundings,
     ) -> None:
-        self.planning = Planning(database=database, models=models, workspace=workspace, worker_env=worker_env, clock=clock)
+        self.planning = Planning(
+            database=database, models=models, workspace=workspace, worker_env=worker_env, clock=clock, surroundings=surroundings
+        )
         self.plans = PlansKept()
         self._prefill = models.prefill
         self._clock = clock
@@ -44,10 +53,11 @@ class Admission:
         with their numbers), InstructionsRefused, NotFound."""
         turn = run.turn
         model, base_counter = await self.planning.model(turn.model_id)
-        toolset = offered_tools(model)
+        around = await self.planning.surroundings()
+        toolset = offered_tools(model, around)
         view = await self.planning.view(turn.conversation_id, model, base_counter, toolset)
         counter = view.counter
-        inputs = await self.planning.inputs(view, model, toolset, turn.user_text, turn.attachments, compact=turn.compact)
+        inputs = await self.planning.inputs(view, model, toolset, around, turn.user_text, turn.attachments, compact=turn.compact)
         plan = compile_plan(inputs, counter) if _is_short(inputs) else await asyncio.to_thread(compile_plan, inputs, counter)
         plan = await self._with_summary(plan, inputs, counter, run)
         self._refuse_slow(plan, model, counter, run.deadline)

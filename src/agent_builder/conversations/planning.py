@@ -4,6 +4,7 @@ the model's counter, what earlier requests taught about sizes. Admission, previe
 
 import asyncio
 import sqlite3
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -12,7 +13,7 @@ from agent_builder.capsule.git_status import git_status
 from agent_builder.capsule.instructions import read_instructions
 from agent_builder.context.compiler import compile_plan
 from agent_builder.context.estimate import Calibration, Sample, calibrate, calibration_scope
-from agent_builder.context.inputs import PlanInputs
+from agent_builder.context.inputs import NOTHING_AROUND, PlanInputs, Surroundings
 from agent_builder.context.toolset import EffectiveToolSet, resolve_toolset, toolset_of
 from agent_builder.llm.models import Models
 from agent_builder.protocol.errors import ModelContextLimit, ModelUnavailable
@@ -31,6 +32,7 @@ from agent_builder.storage.turns import bundles
 COMPACTED_THROUGH = "compacted_through"
 _SENTENCE = "An ordinary message of a few words. "
 SCOPE = "scope"
+AskSurroundings = Callable[[], Awaitable[Surroundings]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,12 @@ class View:
 
 
 class Planning:
-    """One per Agent."""
+    """One per Agent. `surroundings`: what the Agent has beside its files, as it is when asked."""
 
-    def __init__(self, *, database: Database, models: Models, workspace: Path, worker_env: Path, clock: Clock) -> None:
+    def __init__(
+        self, *, database: Database, models: Models, workspace: Path, worker_env: Path, clock: Clock, surroundings: AskSurroundings
+    ) -> None:
+        self.surroundings = surroundings
         self._database = database
         self._models = models
         self._workspace = workspace
@@ -86,22 +91,22 @@ class Planning:
         return await self._database.read(lambda conn: _view(conn, conversation_id, scope, counter))
 
     async def inputs(
-        self, view: View, model: QualifiedModel, toolset: EffectiveToolSet, user_text: str,
+        self, view: View, model: QualifiedModel, toolset: EffectiveToolSet, around: Surroundings, user_text: str,
         attachments: tuple[Attachment, ...] = (), *, compact: bool = False,
     ) -> PlanInputs:
         """Raises InstructionsRefused."""
         instructions = read_instructions(self._workspace)  # one small file is read sooner than a thread is woken
         return PlanInputs(
             model=model, toolset=toolset, today=self._clock.now().date(), user_text=user_text, history=view.history,
-            instructions=None if instructions is None else instructions.text, attachments=attachments,
+            instructions=None if instructions is None else instructions.text, around=around.lines, attachments=attachments,
             git_status=await git_status(self._workspace, self._worker_env, self._clock), compacted=view.compacted, compact=compact,
             calibration=view.calibration,
         )
 
 
-def offered_tools(model: QualifiedModel) -> EffectiveToolSet:
+def offered_tools(model: QualifiedModel, around: Surroundings = NOTHING_AROUND) -> EffectiveToolSet:
     """What a new Run with this model may use."""
-    return resolve_toolset(CATALOG, model, budget=model.profile.budgets.tool_calls)
+    return resolve_toolset(CATALOG, model, budget=model.profile.budgets.tool_calls, present=around.tools)
 
 
 def no_tools() -> EffectiveToolSet:

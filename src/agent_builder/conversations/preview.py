@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import asdict
 from typing import Literal
 
+from agent_builder.context.inputs import NOTHING_AROUND, Surroundings
 from agent_builder.context.plan import NextTurnProjection
 from agent_builder.context.projection import Evidence, Reason, hindrance, project_next_turn
 from agent_builder.context.toolset import EffectiveToolSet
@@ -68,12 +69,13 @@ class Preview:
         return await self._preview(conversation_id, model, counter, truncated)
 
     async def _preview(self, conversation_id: str, model: QualifiedModel, counter: TokenCounter, truncated: bool) -> ContextPreview:
-        tools = offered_tools(model)
+        around = await self._planning.surroundings()
+        tools = offered_tools(model, around)
         view = await self._planning.view(conversation_id, model, counter, tools)
         hindered = hindrance(_evidence(view, truncated))
         try:
             if hindered is None:
-                projection = await self._projection(view, model, tools)
+                projection = await self._projection(view, model, tools, around)
                 return ContextPreview(state="available", model_id=model.model_id, projection=projection)
             chat_only = await self._chat_only(conversation_id, model, counter, tools, truncated)
         except (InstructionsRefused, ModelContextLimit) as refused:
@@ -82,8 +84,8 @@ class Preview:
         state, why = hindered
         return ContextPreview(state=state, reason=why, model_id=model.model_id, chat_only_projection=chat_only)
 
-    async def _projection(self, view: View, model: QualifiedModel, toolset: EffectiveToolSet) -> Projection:
-        inputs = await self._planning.inputs(view, model, toolset, "")
+    async def _projection(self, view: View, model: QualifiedModel, toolset: EffectiveToolSet, around: Surroundings) -> Projection:
+        inputs = await self._planning.inputs(view, model, toolset, around, "")
         return _shown(await asyncio.to_thread(project_next_turn, inputs, view.counter))
 
     async def _chat_only(
@@ -94,7 +96,7 @@ class Preview:
         view = await self._planning.view(conversation_id, model, counter, no_tools())
         if hindrance(_evidence(view, truncated)) is not None:
             return None
-        return await self._projection(view, model, no_tools())
+        return await self._projection(view, model, no_tools(), NOTHING_AROUND)
 
 
 def _evidence(view: View, truncated: bool) -> Evidence:

@@ -100,6 +100,7 @@ REQUEST_TEMPLATE_TOKENS = 256  # tokens: chat template per request, until learnt
 MESSAGE_TEMPLATE_TOKENS = 16  # tokens: chat template per message, call and result, until learnt
 INSTRUCTION_FILE_BYTES = 32 * 1024  # bytes: workspace/agent-builder.md
 GIT_STATUS_BYTES = 16 * 1024  # bytes: tracked status in a plan
+AROUND_SHARE = 16  # divisor: of the input budget, the most that names of Skills and other Agents may take
 GIT_STATUS_SHARE = 16  # divisor: of the input budget, the most that a git status may take
 GIT_STATUS_S = 2  # seconds: the git helper
 CALIBRATION_SAMPLES = 16  # observations: newest ones used

@@ -18,7 +18,8 @@ _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 
 class ToolSpec(NamedTuple):
     """`policy`: allow, ask or deny. `effects`: what it changes or starts: nothing, file or process. `local`: the Worker runs it
-    itself. `offered`: may be offered to a new Run. `result_bytes`: the most text of one result that the model sees."""
+    itself. `offered`: may be offered to a new Run. `optional`: only where the Agent has what it works with. `result_bytes`: the most text
+    of one result that the model sees."""
 
     id: str
     version: int
@@ -30,6 +31,7 @@ class ToolSpec(NamedTuple):
     effects: str = NOTHING
     local: bool = False
     offered: bool = True
+    optional: bool = False
 
     @property
     def provider_name(self) -> str:
@@ -40,7 +42,7 @@ class ToolSpec(NamedTuple):
     def digest(self) -> str:
         return digest_of([
             self.id, self.version, self.description, self.properties, list(self.required), self.policy, self.result_bytes, self.effects,
-            self.local, self.offered,
+            self.local, self.offered, self.optional,
         ])
 
     def provider_schema(self) -> dict[str, object]:
