@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from agent_builder.capsule.research_env import ResearchEnv, recorded, remove
 from agent_builder.capsule.research_install import FaultCode, InstallFailed, PackageSource, Step, install
-from agent_builder.capsule.research_lock import Package, lock_version, read_lock
+from agent_builder.capsule.research_lock import Package, lock_version
 from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.ids import AgentId
 from agent_builder.protocol.limits import RESEARCH_INSTALL_S
@@ -40,6 +40,8 @@ class ResearchState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
+    """Packages fetched and in place, of how many; 0 of 0 until the installation has its turn. `elapsed_s`: since it was asked for."""
+
     step: Literal["waiting"] | Step
     packages_done: int
     packages_total: int
@@ -66,13 +68,13 @@ class _Work:
 
     state: ResearchState
     begun: float
-    total: int
     step: Literal["waiting"] | Step = "waiting"
     done: int = 0
+    total: int = 0
     task: "asyncio.Task[None] | None" = None
 
-    def tell(self, step: Step, done: int) -> None:
-        self.step, self.done = step, done
+    def tell(self, step: Step, done: int, total: int) -> None:
+        self.step, self.done, self.total = step, done, total
 
 
 Carry = Callable[[AgentId, _Work], Coroutine[Any, Any, None]]
@@ -137,10 +139,9 @@ class ResearchEnvs:
     # Work
 
     def _begin(self, agent_id: AgentId, state: ResearchState, reason: str, carry: Carry) -> None:
-        total = len(read_lock(self._checkout.research_lock).locked)
         self._active.fence(agent_id, reason)
         self._failed.pop(agent_id, None)
-        work = self._work[agent_id] = _Work(state, self._clock.monotonic(), total)
+        work = self._work[agent_id] = _Work(state, self._clock.monotonic())
         work.task = self._start_task(self._carried(agent_id, work, carry))
         work.task.add_done_callback(lambda _: self._end(agent_id))
 

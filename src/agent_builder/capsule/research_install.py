@@ -36,8 +36,8 @@ Step = Literal["downloading", "checking", "finishing"]
 FaultCode = Literal[
     "installer_missing", "download_failed", "hash_mismatch", "no_fitting_file", "disk_full", "too_long", "check_failed", "internal"
 ]
-Tell = Callable[[Step, int], None]
-"""How far it is: the step, and how many packages are in place."""
+Tell = Callable[[Step, int, int], None]
+"""How far it is: the step, and how many packages are in place, of how many."""
 
 _OPTIONS = ("--quiet", "--no-progress", "--only-binary", ":all:", "--no-deps", "--require-hashes", "--link-mode", "copy")
 _SIGNS: tuple[tuple[FaultCode, str], ...] = (
@@ -69,14 +69,15 @@ class PackageSource:
 async def install(checkout: Checkout, agent_id: AgentId, source: PackageSource, clock: Clock, tell: Tell) -> ResearchEnv:
     """A whole environment or none, also when it is cancelled. Raises InstallFailed, OSError."""
     lock = await asyncio.to_thread(read_lock, checkout.research_lock)
+    total = len(lock.locked)
     try:
         building = await _whole(make_staging, checkout, agent_id)
         for done, one in enumerate(lock.locked):
-            tell("downloading", done)
+            tell("downloading", done, total)
             await _fetch(one, building, checkout, source)
-        tell("checking", len(lock.locked))
+        tell("checking", total, total)
         await _try(building, lock)
-        tell("finishing", len(lock.locked))
+        tell("finishing", total, total)
         return await _whole(publish, checkout, agent_id, lock, clock.now())
     finally:
         await _whole(remove_staging, checkout, agent_id)
