@@ -21,7 +21,7 @@ from agent_builder.capsule.research_env import ResearchEnv, make_staging, publis
 from agent_builder.capsule.research_lock import LockedPackage, ResearchLock, plain_name, read_lock
 from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.ids import AgentId
-from agent_builder.protocol.limits import PACKAGE_OUTPUT_BYTES, PIPE_READ_BYTES, WORKER_GRACE_S
+from agent_builder.protocol.limits import INSTALLER_GRACE_S, PACKAGE_OUTPUT_BYTES, PIPE_READ_BYTES
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.to_the_end import to_the_end
 from agent_builder.sandbox import tied
@@ -148,7 +148,7 @@ async def _run(command: list[str], directory: Path, environment: Mapping[str, st
     try:
         return await _finished(process, stdin)
     finally:
-        _, cancelled = await to_the_end(terminate(process, identity, WORKER_GRACE_S))
+        _, cancelled = await to_the_end(terminate(process, identity, INSTALLER_GRACE_S))
         if cancelled:
             raise asyncio.CancelledError
 

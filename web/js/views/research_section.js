@@ -28,6 +28,7 @@ export function researchSection(app, agent, changed) {
   const element = h("div", { class: "research" }, h("p", { class: "research-about" }, t("research.about")), place);
   let asked = 0;
   let shownLine = "";
+  let drawn = "";
   let refused = ""; // what the last button was answered with, while nothing has changed since
 
   function button(key, className, onClick) {
@@ -81,7 +82,7 @@ export function researchSection(app, agent, changed) {
     show(fault, look.fault ? t(look.fault) : refused);
     packages.hidden = !look.packages.length;
     setText(count, t("research.packages", { n: look.packages.length }));
-    list.replaceChildren(...look.packages.flatMap(({ name, version }) => [h("dt", null, name), h("dd", null, version)]));
+    drawPackages(look.packages);
     for (const [name, each] of Object.entries(buttons)) each.hidden = !look.actions.includes(name);
     actions.hidden = !look.actions.length;
   }
@@ -90,6 +91,14 @@ export function researchSection(app, agent, changed) {
     bar.max = max;
     if (value === null) bar.removeAttribute("value");
     else bar.value = value;
+  }
+
+  /** Only when they are others: a reader may be copying from the list. */
+  function drawPackages(found) {
+    const key = JSON.stringify(found);
+    if (key === drawn) return;
+    drawn = key;
+    list.replaceChildren(...found.flatMap(({ name, version }) => [h("dt", null, name), h("dd", null, version)]));
   }
 
   function dayOf(time) {

@@ -25,7 +25,7 @@ export const research = {
   "research.state_installed": "安装于 {time}",
   "research.state_removing": "正在移除",
   "research.step_checking": "正在检验软件包",
-  "research.step_downloading": "正在下载：共 {n} 个软件包，已就绪 {done} 个",
+  "research.step_downloading": "正在下载：已就绪 {done}/{n} 个软件包",
   "research.step_finishing": "正在安放到位",
   "research.step_waiting": "正在排队等待",
   "research.stop": "停止",
