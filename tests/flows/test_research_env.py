@@ -59,6 +59,8 @@ async def test_an_environment_is_installed_sealed_kept_and_removed(gateway: Gate
     assert await gateway.ok("GET", route(other)) == ABSENT
     assert left_of(gateway, other) == []
 
+    assert (await gateway.run(await gateway.new_conversation(), "hello")).terminal["type"] == "run.completed"
+
     script_installer(gateway.root, "exit 1")  # the same version again asks nobody
     again = await gateway.call("POST", route())
     assert (again.status_code, again.json()) == (200, status)
