@@ -72,7 +72,7 @@ def test_what_is_published_is_sealed_and_replaces_the_former_one(checkout: Check
         publish(checkout, AGENT, lock(content), NOW)
         target = checkout.research_env(AGENT)
         found = {str(path.relative_to(target)): path.stat().st_mode & 0o777 for path in (target, *target.rglob("*"))}
-        assert found == {".": 0o500, "package": 0o500, "package/module.py": 0o400}
+        assert found == {".": 0o700, "package": 0o700, "package/module.py": 0o400}
         assert (target / "package/module.py").read_text() == content
         assert not converge(checkout, AGENT)
     assert [path.name for path in target.parent.iterdir()] == [target.name]

@@ -11,6 +11,7 @@ from agent_builder.capsule.research_install import InstallFailed, PackageSource,
 from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.ids import SYSTEM_AGENT_ID
 from agent_builder.protocol.limits import PACKAGE_OUTPUT_BYTES
+from agent_builder.settings import read_settings
 from agent_builder.system_clock import SystemClock
 from tests.support.research import HANGING, PACKAGE_ENVIRONMENT, ended, equip, installer_started, script_installer
 
@@ -73,6 +74,13 @@ async def test_the_installer_gets_one_requirement_with_hashes_and_a_clean_enviro
     assert requirement.startswith("cffi==")
     assert requirement.count("==") == 1 < requirement.count("--hash=sha256:")
     assert (home / "place").read_text().strip() == str(staging(checkout, AGENT))
+
+
+def test_the_operators_environment_names_folder_index_proxy_and_certificates() -> None:
+    said = {"UV_DEFAULT_INDEX": "a", "https_proxy": "b", "SSL_CERT_FILE": "c"}
+    settings = read_settings({**said, "AGENT_BUILDER_DOWNLOADS": "wheels", "UV_CACHE_DIR": "d", "SECRET": "e", "HTTP_PROXY": ""})
+    assert (settings.downloads, settings.package_environment) == (Path("wheels").resolve(), said)
+    assert read_settings({}).downloads is None
 
 
 async def test_whoever_is_cancelled_leaves_no_installer_and_no_file(checkout: Checkout) -> None:

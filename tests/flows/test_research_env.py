@@ -52,7 +52,7 @@ async def test_an_environment_is_installed_sealed_kept_and_removed(gateway: Gate
     target = environment_of(gateway)
     assert left_of(gateway) == WHOLE
     paths = [target, *target.rglob("*")]
-    assert {path.lstat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o500}
+    assert {path.lstat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o700}
     assert {path.lstat().st_mode & 0o777 for path in paths if not path.is_dir()} == {0o400}
     assert (target / "pypdf/__pycache__").is_dir()
     assert record_of(gateway).stat().st_mode & 0o777 == 0o600
