@@ -38,7 +38,7 @@ async def fail(checkout: Checkout, source: PackageSource) -> str:
 
 @pytest.mark.parametrize(("script", "code"), [
     ("echo 'error: No space left on device (os error 28)' >&2; exit 2", "disk_full"),
-    ("echo 'cffi has no wheels with a matching Python ABI tag' >&2; exit 1", "no_fitting_file"),
+    ("echo 'cause: Because cffi==2.1.1 has no usable wheels and you require cffi==2.1.1' >&2; exit 1", "no_fitting_file"),
     ("kill -9 $$", "download_failed"),
     ("yes 'error: all wrong' | head -c 1000000 >&2; exit 2", "download_failed"),
     ("rm -- \"$0\"", "installer_missing"),

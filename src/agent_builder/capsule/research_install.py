@@ -43,7 +43,7 @@ _OPTIONS = ("--quiet", "--no-progress", "--only-binary", ":all:", "--no-deps", "
 _SIGNS: tuple[tuple[FaultCode, str], ...] = (
     ("hash_mismatch", "hash mismatch"),
     ("disk_full", "no space left on device|disk quota exceeded"),
-    ("no_fitting_file", "no wheels with a matching|has no wheels|no compatible wheel"),
+    ("no_fitting_file", "has no usable wheels|no wheels with a matching"),
 )
 _PROBE = Path(__file__).with_name("research_probe.py")
 _log = logging.getLogger(__name__)
