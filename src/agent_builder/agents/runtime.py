@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_builder.capsule.leftovers import remove_reserved_temps
-from agent_builder.context.inputs import NOTHING_AROUND, Surroundings
+from agent_builder.capsule.research_env import installed
+from agent_builder.context.inputs import Surroundings
 from agent_builder.conversations.admission import Admission
 from agent_builder.conversations.engine import EngineParts
 from agent_builder.conversations.engines import QueryEngines
@@ -30,6 +31,9 @@ from agent_builder.tasks.active import ActiveTasks
 from agent_builder.tasks.background import BackgroundTasks, TaskParts
 from agent_builder.tools.broker import CapabilityBroker
 from agent_builder.tools.permissions import Permissions
+
+DOCUMENT_TOOLS = frozenset({"document/extract_text"})
+"""What a research environment makes possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
     )
 
     async def surroundings() -> Surroundings:
-        return NOTHING_AROUND
+        return Surroundings(tools=DOCUMENT_TOOLS if installed(checkout, agent_id) else frozenset())
 
     admission = Admission(
         database=database, models=shared.models, broker=shared.broker, workspace=workspace,
