@@ -8,13 +8,11 @@ environment policy, that nothing is redirected, and the list of files. One comma
 import asyncio
 import os
 import shlex
-import shutil
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from agent_builder.capsule.command_runner import CommandBounds, CommandEnd, run_confined
 from agent_builder.capsule.paths import FileRefused
@@ -30,21 +28,18 @@ from agent_builder.protocol.limits import (
     NAMES_SHOWN_BYTES,
 )
 from agent_builder.protocol.ports import Clock
-from agent_builder.protocol.to_the_end import to_the_end
 from agent_builder.sandbox.launch import interpreter, program_path
 from agent_builder.sandbox.profiles import COMMAND_BASH, COMMAND_COMPILE
 from agent_builder.tools.calls import CapabilityResult, refused
 from agent_builder.tools.command_line import CommandLine, CommandRefused, parse_command
 from agent_builder.tools.cuts import clip, counted
 from agent_builder.tools.effects import Effect, EffectStale
+from agent_builder.tools.private_directory import in_a_thread, private_directory
 from agent_builder.tools.visible_text import visible
 
 _PRIVATE = 0o700
 _BOUNDS = CommandBounds(COMMAND_WALL_S, COMMAND_OUTPUT_BYTES)
 _AGAIN = "Call exec_run again if it is still wanted."
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +89,8 @@ async def _run(line: CommandLine, sources: "_Sources", place: CommandPlace) -> C
     profile = COMMAND_COMPILE if line.compiles else COMMAND_BASH
     async with AsyncExitStack() as stack:
         try:
-            directory = await stack.enter_async_context(_private_directory(place.directory))
-            left_out = await _in_a_thread(_copy_sources, place, sources, directory) if line.compiles else ()
+            directory = await stack.enter_async_context(private_directory(place.directory))
+            left_out = await in_a_thread(_copy_sources, place, sources, directory) if line.compiles else ()
         except FileRefused as refusal:
             return refused(refusal.reason, f"nothing was run: {refusal.sentence}")
         except OSError as error:
@@ -103,25 +98,6 @@ async def _run(line: CommandLine, sources: "_Sources", place: CommandPlace) -> C
         arguments = [] if line.compiles else list(line.words)
         end = await run_confined(profile.name, place.worker_env, directory, arguments, _BOUNDS, place.clock)
     return _result(line, end, left_out)
-
-
-@asynccontextmanager
-async def _private_directory(directory: Path) -> AsyncIterator[Path]:
-    """Removed in every case, with all that is in it."""
-    try:
-        await _in_a_thread(directory.mkdir, _PRIVATE)
-        yield Path(os.path.realpath(directory))
-    finally:
-        if directory.exists():
-            await _in_a_thread(shutil.rmtree, directory)
-
-
-async def _in_a_thread(work: Callable[..., T], *arguments: object) -> T:
-    """A cancelled thread goes on: who waits for it leaves only when it is done, or it would write into what is being removed."""
-    result, cancelled = await to_the_end(asyncio.to_thread(work, *arguments))
-    if cancelled:
-        raise asyncio.CancelledError
-    return result
 
 
 def _result(line: CommandLine, end: CommandEnd, left_out: tuple[str, ...]) -> CapabilityResult:
