@@ -22,10 +22,11 @@ from agent_builder.agents.agent_files import (
     make_roots,
     make_runtime_directories,
     remove_agent_files,
-    remove_tree,
     write_manifest,
 )
 from agent_builder.capsule.paths import FileRefused
+from agent_builder.capsule.remove_tree import remove_tree
+from agent_builder.capsule.research_env import converge as converge_research_env
 from agent_builder.conversations.recovery import recover
 from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.errors import AgentBuilderError, AgentDamaged, AgentDraining, ProtectedAgent, SandboxFailed
@@ -244,7 +245,7 @@ class Lifecycle:
             result.notes.append(f"Agent {row.agent_id}, {row.state}: {error}")
 
     async def _refresh(self, row: AgentRow, result: Converged) -> None:
-        """An active Agent has instructions, one environment, and no Turn that runs."""
+        """An active Agent has instructions, one environment, a whole research environment or none, and no Turn that runs."""
         if row.state is not AgentState.ACTIVE:
             return
         try:
@@ -258,6 +259,7 @@ class Lifecycle:
             result.notes.append(f"Agent {row.agent_id}: {error}")
 
     def _tidy(self, row: AgentRow) -> None:
+        converge_research_env(self.checkout, row.agent_id)
         keep_one_environment(self.checkout, row.agent_id, row.generation)
         if self.checkout.workspace(row.agent_id).is_dir():
             self._restore(row.agent_id)

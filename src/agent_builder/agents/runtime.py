@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_builder.capsule.leftovers import remove_reserved_temps
-from agent_builder.context.inputs import NOTHING_AROUND, Surroundings
+from agent_builder.capsule.research_env import installed
+from agent_builder.context.inputs import Surroundings
 from agent_builder.conversations.admission import Admission
 from agent_builder.conversations.engine import EngineParts
 from agent_builder.conversations.engines import QueryEngines
@@ -28,6 +29,9 @@ from agent_builder.storage.database import Database
 from agent_builder.storage.migrations import AGENT_MIGRATIONS
 from agent_builder.tools.broker import CapabilityBroker
 from agent_builder.tools.permissions import Permissions
+
+DOCUMENT_TOOLS = frozenset({"document/extract_text"})
+"""What a research environment makes possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
     )
 
     async def surroundings() -> Surroundings:
-        return NOTHING_AROUND
+        return Surroundings(tools=DOCUMENT_TOOLS if installed(checkout, agent_id) else frozenset())
 
     admission = Admission(
         database=database, models=shared.models, broker=shared.broker, workspace=workspace,

@@ -250,6 +250,8 @@ REPLAY_PAGE = 200  # events: in one page of a replay or audit
 # agents
 AGENTS = 32  # Agents: in all
 DRAIN_S = 10  # seconds: a drained Agent's Runs may take to end
+RESEARCH_INSTALL_S = 600  # seconds: the installation of a research environment, from its turn
+PACKAGE_OUTPUT_BYTES = 4096  # bytes: kept tail of what a package installer says
 
 # sandbox
 SECCOMP_INSTRUCTIONS = 4096  # instructions: in one seccomp program, the kernel's own bound
