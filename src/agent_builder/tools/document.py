@@ -29,6 +29,7 @@ from agent_builder.tools.document_format import Kind, kind_of
 from agent_builder.tools.file_read import file_refusal, path_argument
 from agent_builder.tools.private_directory import in_a_thread, private_directory
 
+EXTRACT_TEXT = "document/extract_text"
 _COPY = "document"
 _BOUNDS = CommandBounds(DOCUMENT_WALL_S, DOCUMENT_OUTPUT_BYTES)
 _NEEDS_LIBRARY: tuple[Kind, ...] = ("pdf", "docx")

@@ -30,13 +30,13 @@ def _read(pypdf: ModuleType, path: str, found: Found) -> Iterator[str]:
         pages = _pages(reader)
         found.parts = len(pages)
         for number, page in enumerate(pages, 1):
-            text = _text(page)
+            text = _text(pypdf, page, found)
             found.parts_read += 1
             yield _shown(number, text, found)
             if number % _FORGET_PAGES == 0:
                 reader.resolved_objects.clear()
     if found.parts and found.parts_unreadable == found.parts:
-        raise DocumentFault("damaged")
+        raise DocumentFault("limit" if found.limited else "damaged")
 
 
 def _opened(pypdf: ModuleType, file: object) -> Any:
@@ -59,12 +59,15 @@ def _pages(reader: Any) -> list[Any]:
     return list(reader.flattened_pages)
 
 
-def _text(page: Any) -> str | None:
+def _text(pypdf: ModuleType, page: Any, found: Found) -> str | None:
     """None when the page cannot be read: the others may be."""
     try:
         text = clean(page.extract_text())
     except MemoryError:
         raise
+    except (pypdf.errors.LimitReachedError, RecursionError):
+        found.limited = True
+        return None
     except Exception:  # noqa: BLE001 - a broken page raises whatever it meets; the answer counts it
         return None
     return _EMPTY_LINES.sub("\n\n", _LINE_TAILS.sub("\n", text)).strip()

@@ -25,7 +25,8 @@ class DocumentFault(Exception):
 @dataclass(slots=True)
 class Found:
     """What a reader tells beside the text. `parts`: pages of a PDF. `odd` of `visible` characters look like bytes of another
-    encoding. `charset`: how an HTML page was decoded. `pictures`: there are some."""
+    encoding. `charset`: how an HTML page was decoded. `pictures`: there are some.
+    `limited`: an unreadable page met a bound of the library."""
 
     parts: int | None = None
     parts_read: int = 0
@@ -35,6 +36,7 @@ class Found:
     odd: int = 0
     charset: str = ""
     pictures: bool = False
+    limited: bool = False
 
     def measure(self, text: str) -> None:
         self.visible += len(_VISIBLE.findall(text))
