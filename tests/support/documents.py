@@ -109,7 +109,7 @@ def encrypted(document: bytes, algorithm: str, password: str) -> bytes:
     """Needs `library`."""
     pypdf = importlib.import_module("pypdf")
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(document))
-    writer.encrypt(user_password=password, owner_password="owner", algorithm=algorithm)  # noqa: S106
+    writer.encrypt(user_password=password, owner_password="owner", algorithm=algorithm)
     made = io.BytesIO()
     writer.write(made)
     return made.getvalue()

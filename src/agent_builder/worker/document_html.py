@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from agent_builder.protocol.limits import DOCUMENT_HEAD_BYTES
 from agent_builder.worker.document_text import DocumentFault, Found, bom_of, clean
 
-_FED_CHARS = 1 << 16
+_FED_CHARS = 1 << 13  # characters: what was read before a place on which the parser spends its time is there already
 _CHARSET = re.compile(rb"""<meta[^>]{0,512}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.+-]{1,40})""", re.IGNORECASE)
 _UTF8 = "utf-8"
 
