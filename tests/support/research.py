@@ -35,6 +35,7 @@ def script_installer(root: Path, script: str) -> None:
     shutil.copy(PROJECT / "config/research-documents.txt", root / "config")
     program = root / ".tools/uv/bin/uv"
     program.parent.mkdir(parents=True, exist_ok=True)
+    (program.parent / "starts").unlink(missing_ok=True)
     program.write_text(f'#!/bin/sh\necho $$ >>"{program.parent}/starts"\n{script}\n')
     program.chmod(0o700)
 

@@ -249,6 +249,8 @@ class Lifecycle:
         if row.state is not AgentState.ACTIVE:
             return
         try:
+            if await asyncio.to_thread(converge_research_env, self.checkout, row.agent_id):
+                result.notes.append(f"Removed the unfinished research environment of Agent {row.agent_id}.")
             await asyncio.to_thread(self._tidy, row)
             self._require_data(row.agent_id)
             result.interrupted += await self._recover(row.agent_id)
@@ -259,7 +261,6 @@ class Lifecycle:
             result.notes.append(f"Agent {row.agent_id}: {error}")
 
     def _tidy(self, row: AgentRow) -> None:
-        converge_research_env(self.checkout, row.agent_id)
         keep_one_environment(self.checkout, row.agent_id, row.generation)
         if self.checkout.workspace(row.agent_id).is_dir():
             self._restore(row.agent_id)

@@ -8,16 +8,16 @@ begins, so a Run finds the same environment from its first call to its last.
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 from agent_builder.capsule.research_env import ResearchEnv, recorded, remove
 from agent_builder.capsule.research_install import FaultCode, InstallFailed, PackageSource, Step, install
-from agent_builder.capsule.research_lock import Package, lock_version, read_lock
+from agent_builder.capsule.research_lock import Package, lock_version
 from agent_builder.protocol.checkout import Checkout
+from agent_builder.protocol.errors import AgentDraining
 from agent_builder.protocol.ids import AgentId
 from agent_builder.protocol.limits import RESEARCH_INSTALL_S
 from agent_builder.protocol.ports import Clock
@@ -40,6 +40,8 @@ class ResearchState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
+    """Packages fetched and in place, of how many; 0 of 0 until the installation has its turn. `elapsed_s`: since it was asked for."""
+
     step: Literal["waiting"] | Step
     packages_done: int
     packages_total: int
@@ -62,20 +64,18 @@ class ResearchStatus:
 
 @dataclass(slots=True)
 class _Work:
-    """One change in progress; `task` carries it out."""
+    """One change in progress. `task`: what installs. `over` is set when nothing of it goes on."""
 
     state: ResearchState
     begun: float
-    total: int
     step: Literal["waiting"] | Step = "waiting"
     done: int = 0
+    total: int = 0
     task: "asyncio.Task[None] | None" = None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self, step: Step, done: int) -> None:
-        self.step, self.done = step, done
-
-
-Carry = Callable[[AgentId, _Work], Coroutine[Any, Any, None]]
+    def tell(self, step: Step, done: int, total: int) -> None:
+        self.step, self.done, self.total = step, done, total
 
 
 class ResearchEnvs:
@@ -107,28 +107,39 @@ class ResearchEnvs:
         return ResearchStatus(ResearchState.ABSENT, outdated=outdated)
 
     def install(self, agent_id: AgentId) -> ResearchStatus:
-        """Begins; what is installed or in progress already stays as it is. Raises AgentBusy while a Run of the Agent is active."""
+        """Begins; what is installed or being installed already stays as it is. Raises AgentBusy while a Run of the Agent is active,
+        AgentDraining while it is being removed."""
         now = self.status(agent_id)
         if now.state in (ResearchState.INSTALLED, ResearchState.INSTALLING):
             return now
-        self._begin(agent_id, ResearchState.INSTALLING, _INSTALLING, self._install)
+        if now.state is ResearchState.REMOVING:
+            raise AgentDraining(_REMOVING)
+        work = self._begin(agent_id, ResearchState.INSTALLING, _INSTALLING)
+        work.task = self._start_task(self._carried(agent_id, work))
+        work.task.add_done_callback(lambda _: self._end(agent_id))  # also of one that is cancelled before it begins
         return self.status(agent_id)
 
     async def remove(self, agent_id: AgentId) -> None:
         """Ends an installation in progress, then removes what is there. Raises AgentBusy."""
         work = self._work.get(agent_id)
-        if work is not None and work.state is ResearchState.INSTALLING:
-            await self.stop(agent_id)
-        if agent_id not in self._work:
-            self._begin(agent_id, ResearchState.REMOVING, _REMOVING, self._remove)
-        await self._ended(agent_id)
+        if work is not None and work.state is ResearchState.REMOVING:
+            await work.over.wait()
+            return
+        await self.stop(agent_id)
+        self._begin(agent_id, ResearchState.REMOVING, _REMOVING)
+        try:
+            await asyncio.to_thread(remove, self._checkout, agent_id)
+        finally:
+            self._end(agent_id)
 
     async def stop(self, agent_id: str) -> None:
-        """Returns when nothing of a change in progress goes on. Of an Agent that is being deleted, too."""
+        """Ends an installation and waits for a removal: returns when nothing of a change goes on."""
         work = self._work.get(agent_id)
-        if work is not None and work.task is not None and work.state is ResearchState.INSTALLING:
+        if work is None:
+            return
+        if work.task is not None:
             work.task.cancel()
-        await self._ended(agent_id)
+        await work.over.wait()
 
     def forget(self, agent_id: str) -> None:
         """After the Agent is deleted."""
@@ -136,27 +147,19 @@ class ResearchEnvs:
 
     # Work
 
-    def _begin(self, agent_id: AgentId, state: ResearchState, reason: str, carry: Carry) -> None:
-        total = len(read_lock(self._checkout.research_lock).locked)
+    def _begin(self, agent_id: AgentId, state: ResearchState, reason: str) -> _Work:
         self._active.fence(agent_id, reason)
         self._failed.pop(agent_id, None)
-        work = self._work[agent_id] = _Work(state, self._clock.monotonic(), total)
-        work.task = self._start_task(self._carried(agent_id, work, carry))
-        work.task.add_done_callback(lambda _: self._end(agent_id))
+        work = self._work[agent_id] = _Work(state, self._clock.monotonic())
+        return work
 
     def _end(self, agent_id: AgentId) -> None:
-        """Also of a task that was cancelled before it began."""
-        del self._work[agent_id]
         self._active.unfence(agent_id)
+        self._work.pop(agent_id).over.set()
 
-    async def _ended(self, agent_id: str) -> None:
-        """Whoever waits may be cancelled; the work is not."""
-        while (work := self._work.get(agent_id)) is not None and work.task is not None:
-            await asyncio.wait({work.task})
-
-    async def _carried(self, agent_id: AgentId, work: _Work, carry: Carry) -> None:
+    async def _carried(self, agent_id: AgentId, work: _Work) -> None:
         try:
-            await carry(agent_id, work)
+            await self._install(agent_id, work)
         except InstallFailed as failure:
             self._failed[agent_id] = failure.code
         except OSError as error:
@@ -175,9 +178,6 @@ class ResearchEnvs:
                 _log.error("the research environment of Agent %s took more than %s s, %s", agent_id, RESEARCH_INSTALL_S, work.step)
                 raise InstallFailed("too_long") from error
         _log.info("Agent %s has a research environment of %s packages", agent_id, len(made.packages))
-
-    async def _remove(self, agent_id: AgentId, _: _Work) -> None:
-        await asyncio.to_thread(remove, self._checkout, agent_id)
 
     def _progress(self, work: _Work) -> Progress | None:
         if work.state is ResearchState.REMOVING:

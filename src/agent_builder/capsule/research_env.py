@@ -1,6 +1,6 @@
 """The research and document environment of one Agent: a sealed directory of packages, and the record that says it is whole.
 
-    .runtime/agents/<id>/dependencies/research-documents/            the packages; directories 0500, files 0400
+    .runtime/agents/<id>/dependencies/research-documents/            the packages; directories 0700, files 0400
     .runtime/agents/<id>/dependencies/research-documents.building/   one that is being installed
     data/agents/<id>/dependencies/research-documents.json            the record, written last and removed first
 
@@ -24,8 +24,7 @@ from agent_builder.protocol.ids import AgentId
 from agent_builder.sandbox.linux_calls import library_call
 
 _FORMAT = 1
-_PRIVATE_DIRECTORY, _PRIVATE_FILE = 0o700, 0o600
-_SEALED_DIRECTORY, _SEALED_FILE = 0o500, 0o400
+_PRIVATE_DIRECTORY, _PRIVATE_FILE, _SEALED_FILE = 0o700, 0o600, 0o400
 _UNUSED = (".lock", "bin")  # uv's own lock, writable for everyone; commands that nobody runs
 
 
@@ -134,13 +133,12 @@ def _partial(record: Path) -> Path:
 
 
 def _seal(root: Path) -> None:
-    """Modes of all below and of the directory itself, deepest first. Links are no part of a package."""
-    for parent, directories, files in os.walk(root, topdown=False):
+    """No file may be written any more. Directories stay their owner's, who can remove the checkout like any other folder."""
+    for parent, directories, files in os.walk(root):
         for name in files:
-            os.chmod(os.path.join(parent, name), _SEALED_FILE, follow_symlinks=False)
+            os.chmod(os.path.join(parent, name), _SEALED_FILE)
         for name in directories:
-            os.chmod(os.path.join(parent, name), _SEALED_DIRECTORY, follow_symlinks=False)
-    root.chmod(_SEALED_DIRECTORY)
+            os.chmod(os.path.join(parent, name), _PRIVATE_DIRECTORY)
 
 
 def _make_private(path: Path) -> None:

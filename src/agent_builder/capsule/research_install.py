@@ -21,7 +21,7 @@ from agent_builder.capsule.research_env import ResearchEnv, make_staging, publis
 from agent_builder.capsule.research_lock import LockedPackage, ResearchLock, plain_name, read_lock
 from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.ids import AgentId
-from agent_builder.protocol.limits import PACKAGE_OUTPUT_BYTES, PIPE_READ_BYTES, WORKER_GRACE_S
+from agent_builder.protocol.limits import INSTALLER_GRACE_S, PACKAGE_OUTPUT_BYTES, PIPE_READ_BYTES
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.to_the_end import to_the_end
 from agent_builder.sandbox import tied
@@ -36,14 +36,14 @@ Step = Literal["downloading", "checking", "finishing"]
 FaultCode = Literal[
     "installer_missing", "download_failed", "hash_mismatch", "no_fitting_file", "disk_full", "too_long", "check_failed", "internal"
 ]
-Tell = Callable[[Step, int], None]
-"""How far it is: the step, and how many packages are in place."""
+Tell = Callable[[Step, int, int], None]
+"""How far it is: the step, and how many packages are in place, of how many."""
 
 _OPTIONS = ("--quiet", "--no-progress", "--only-binary", ":all:", "--no-deps", "--require-hashes", "--link-mode", "copy")
 _SIGNS: tuple[tuple[FaultCode, str], ...] = (
     ("hash_mismatch", "hash mismatch"),
     ("disk_full", "no space left on device|disk quota exceeded"),
-    ("no_fitting_file", "no wheels with a matching|has no wheels|no compatible wheel"),
+    ("no_fitting_file", "has no usable wheels|no wheels with a matching"),
 )
 _PROBE = Path(__file__).with_name("research_probe.py")
 _log = logging.getLogger(__name__)
@@ -69,14 +69,15 @@ class PackageSource:
 async def install(checkout: Checkout, agent_id: AgentId, source: PackageSource, clock: Clock, tell: Tell) -> ResearchEnv:
     """A whole environment or none, also when it is cancelled. Raises InstallFailed, OSError."""
     lock = await asyncio.to_thread(read_lock, checkout.research_lock)
+    total = len(lock.locked)
     try:
         building = await _whole(make_staging, checkout, agent_id)
         for done, one in enumerate(lock.locked):
-            tell("downloading", done)
+            tell("downloading", done, total)
             await _fetch(one, building, checkout, source)
-        tell("checking", len(lock.locked))
+        tell("checking", total, total)
         await _try(building, lock)
-        tell("finishing", len(lock.locked))
+        tell("finishing", total, total)
         return await _whole(publish, checkout, agent_id, lock, clock.now())
     finally:
         await _whole(remove_staging, checkout, agent_id)
@@ -147,7 +148,7 @@ async def _run(command: list[str], directory: Path, environment: Mapping[str, st
     try:
         return await _finished(process, stdin)
     finally:
-        _, cancelled = await to_the_end(terminate(process, identity, WORKER_GRACE_S))
+        _, cancelled = await to_the_end(terminate(process, identity, INSTALLER_GRACE_S))
         if cancelled:
             raise asyncio.CancelledError
 

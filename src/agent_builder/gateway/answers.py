@@ -94,7 +94,7 @@ class PackageAnswer(Answer):
 
 
 class ResearchProgressAnswer(Answer):
-    """`waiting`: for the installation of another Agent. `packages_done`: how many are fetched and in place."""
+    """`waiting`: for the installation of another Agent. `packages_done`: how many are fetched and in place; `packages_total` is 0 while it waits."""
 
     step: Literal["waiting", "downloading", "checking", "finishing"]
     packages_done: int
