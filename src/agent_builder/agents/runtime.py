@@ -103,9 +103,14 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
     await asyncio.to_thread(remove_reserved_temps, workspace)
     database = await open_recovered(checkout, agent_id, shared.clock)
     permissions = Permissions(shared.clock)
+
+    def library() -> Path | None:
+        found = installed(checkout, agent_id)
+        return found.path if found else None
+
     run_parts = RunParts(
         database=database, live=shared.live, clock=shared.clock, models=shared.broker,
-        capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn), permissions=permissions, workers=shared.workers,
+        capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn, library), permissions=permissions, workers=shared.workers,
         workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
     )
 

@@ -4,6 +4,9 @@ local model evaluates all of it."""
 from agent_builder.protocol.limits import (
     COMMAND_BYTES,
     COMMAND_OUTPUT_BYTES,
+    DOCUMENT_CHARS,
+    DOCUMENT_OFFSET_MAX,
+    DOCUMENT_RESULT_BYTES,
     ECHO_BYTES,
     EDIT_FRAGMENT_BYTES,
     PATH_BYTES,
@@ -35,6 +38,9 @@ CATALOG = ToolCatalog((
              {"path": _PATH, "content": {"type": "string", "maxBytes": WRITE_BYTES}}, ("path", "content"), ASK, READ_RESULT_BYTES, FILE),
     ToolSpec("exec/run", 1, "Run 'runtime-compile' (checks all *.py files for syntax errors) or one of printf, pwd, true, false. The operator must approve.",
              {"command": {"type": "string", "maxBytes": COMMAND_BYTES}}, ("command",), ASK, COMMAND_OUTPUT_BYTES, PROCESS),
+    ToolSpec("document/extract_text", 1, f"Text of a PDF, DOCX, HTML, Markdown or text file, at most {DOCUMENT_CHARS} characters a call from offset_chars on.",
+             {"path": _PATH, "offset_chars": {"type": "integer", "minimum": 0, "maximum": DOCUMENT_OFFSET_MAX},
+              "max_chars": {"type": "integer", "minimum": 1, "maximum": DOCUMENT_CHARS}}, ("path",), ALLOW, DOCUMENT_RESULT_BYTES, optional=True),
     ToolSpec("builtin/echo", 1, "Give the text back.", {"text": {"type": "string", "maxBytes": ECHO_BYTES}}, ("text",), ALLOW, READ_BYTES,
              local=True, offered=False),
 ))

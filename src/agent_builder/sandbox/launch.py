@@ -51,6 +51,15 @@ def command_command(profile_name: str, worker_env: Path, directory: Path) -> tup
     return command, _environment(profile_name, directory)
 
 
+def document_command(kind: str, worker_env: Path, copy: Path, library: Path | None) -> tuple[list[str], dict[str, str]]:
+    """Argument list and environment of a confined parser, with the same handshake. `kind`: one of worker/document_stub.KINDS. It reads
+    the file `copy`, the standard library and, where the kind needs one, the directory `library` (both resolved); before it is
+    confined it imports from them and nothing else. Released with two arguments: the first character and the number of characters."""
+    read = (str(copy), os.path.dirname(os.path.realpath(os.__file__)), *((str(library),) if library else ()))
+    command = [interpreter(), "-I", "-S", "-B", str(worker_env / "document"), kind, json.dumps(Grants(read=read)), str(library or "")]
+    return command, {"LC_ALL": "C.UTF-8"}
+
+
 READY_LINE = b'{"ready":true}\n'
 
 

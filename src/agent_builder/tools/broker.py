@@ -22,6 +22,7 @@ from agent_builder.protocol.tool_catalog import CATALOG
 from agent_builder.protocol.toolspec import ASK, DENY, FILE, ToolSpec
 from agent_builder.tools.calls import ApprovalClock, CallRecord, CapabilityCall, CapabilityResult, ToolScope, refused
 from agent_builder.tools.cuts import clip
+from agent_builder.tools.document import EXTRACT_TEXT, DocumentPlace, extract_text
 from agent_builder.tools.effects import Effect, EffectStale
 from agent_builder.tools.exec_run import CommandPlace, plan_command
 from agent_builder.tools.file_read import read_text, stat
@@ -45,13 +46,18 @@ _REPEATED = {
 
 class CapabilityBroker:
     """One per Agent. `worker_env`: the sealed directory that confined commands start from. `command_turn`: held by the one command
-    that runs, of all Agents that share it."""
+    or parser that runs, of all Agents that share it. `library`: where the Agent's research environment is, None where it is not
+    installed."""
 
-    def __init__(self, permissions: Permissions, clock: Clock, worker_env: Path, command_turn: asyncio.Lock | None = None) -> None:
+    def __init__(
+        self, permissions: Permissions, clock: Clock, worker_env: Path, command_turn: asyncio.Lock | None = None,
+        library: Callable[[], Path | None] = lambda: None,
+    ) -> None:
         self._permissions = permissions
         self._clock = clock
         self._worker_env = worker_env
         self._command_turn = command_turn or asyncio.Lock()
+        self._library = library
 
     async def execute(self, call: CapabilityCall, scope: ToolScope) -> CapabilityResult:
         """Does the call or answers why not. Raises PermissionExpired and SandboxFailed, which end the Run, and whatever the
@@ -67,7 +73,7 @@ class CapabilityBroker:
                 result = await self._ask(call, scope)
             else:
                 await scope.emit(_proposed(call), RunStage(stage="tool"), _started(call))
-                result = await asyncio.to_thread(_or_why_not, self._look, call, scope)
+                result = await self._allowed(call, scope)
         except PermissionExpired:
             await _finish(call, scope, refused("permission_expired", "the operator did not decide in time; nothing was changed"))
             raise
@@ -88,8 +94,20 @@ class CapabilityBroker:
             return None
         return CapabilityResult(ended, "repeated", _REPEATED[ended], {"repeated": True})
 
+    async def _allowed(self, call: CapabilityCall, scope: ToolScope) -> CapabilityResult:
+        """Tools that change nothing. What is cut in the middle has left nothing behind."""
+        if call.tool_id != EXTRACT_TEXT:
+            return await asyncio.to_thread(_or_why_not, self._look, call, scope)
+        directory = scope.run_root.with_name(f"{scope.run_root.name}.document")
+        library = await asyncio.to_thread(self._library)
+        place = DocumentPlace(scope.workspace, directory, self._worker_env, library, self._clock, self._search_clock, self._command_turn)
+        try:
+            return await extract_text(call.arguments, place)
+        except OSError as error:
+            return _io_error(error)
+
     def _look(self, call: CapabilityCall, scope: ToolScope) -> CapabilityResult:
-        """Blocking: tools that change nothing."""
+        """Blocking: those of them that need no process."""
         workspace, arguments, expired = scope.workspace, call.arguments, self._search_clock()
         match call.tool_id:
             case "file/read_text":
