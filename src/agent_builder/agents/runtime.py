@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_builder.capsule.leftovers import remove_reserved_temps
-from agent_builder.context.inputs import NOTHING_AROUND, Surroundings
+from agent_builder.capsule.skills import Skills
+from agent_builder.context.inputs import Surroundings
 from agent_builder.conversations.admission import Admission
 from agent_builder.conversations.engine import EngineParts
 from agent_builder.conversations.engines import QueryEngines
@@ -28,6 +29,7 @@ from agent_builder.storage.database import Database
 from agent_builder.storage.migrations import AGENT_MIGRATIONS
 from agent_builder.tools.broker import CapabilityBroker
 from agent_builder.tools.permissions import Permissions
+from agent_builder.tools.skills import skills_around
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class AgentRuntime:
     inspection: Inspection
     preview: Preview
     surroundings: AskSurroundings
+    skills: Skills
     active: ActiveRuns
     workers: Workers
 
@@ -87,15 +90,17 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
     workspace, worker_env = checkout.workspace(agent_id), checkout.worker_env(agent_id, generation)
     await asyncio.to_thread(remove_reserved_temps, workspace)
     database = await open_recovered(checkout, agent_id, shared.clock)
+    skills = await Skills.open(database, checkout.skills(agent_id), shared.clock)
     permissions = Permissions(shared.clock)
     run_parts = RunParts(
         database=database, live=shared.live, clock=shared.clock, models=shared.broker,
-        capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn), permissions=permissions, workers=shared.workers,
+        capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn, skills), permissions=permissions,
+        workers=shared.workers,
         workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
     )
 
     async def surroundings() -> Surroundings:
-        return NOTHING_AROUND
+        return skills_around(skills.active())
 
     admission = Admission(
         database=database, models=shared.models, broker=shared.broker, workspace=workspace,
@@ -108,6 +113,6 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
         agent_id=agent_id, database=database, engines=QueryEngines(engine_parts, Pages(database, agent_id, shared.page_key)),
         permissions=permissions, workspace=workspace, worker_env=worker_env,
         inspection=Inspection(database, admission, reveal_enabled=shared.context_reveal),
-        preview=Preview(database, shared.models, admission), surroundings=surroundings, active=shared.active,
+        preview=Preview(database, shared.models, admission), surroundings=surroundings, skills=skills, active=shared.active,
         workers=shared.workers,
     )

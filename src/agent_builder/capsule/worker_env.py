@@ -21,7 +21,7 @@ from agent_builder.sandbox.bpf_build import build_programs
 
 _MODULES = {
     "protocol": ("digest", "frames", "framing", "ids", "limits", "tool_catalog", "toolspec"),
-    "sandbox": ("command_stub", "confine", "landlock", "linux_calls", "probes", "profiles", "rlimits", "seccomp"),
+    "sandbox": ("command_stub", "confine", "landlock", "linux_calls", "probes", "profiles", "rlimits", "seccomp", "skill_script"),
     "worker": ("host_link", "kernel"),
 }
 _COMMAND_MAIN = '''\

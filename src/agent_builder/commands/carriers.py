@@ -14,6 +14,7 @@ from agent_builder.protocol.errors import NotFound
 from agent_builder.runs.active import ActiveRuns
 from agent_builder.storage.conversations import ConversationRow
 from agent_builder.storage.registry import AgentRow
+from agent_builder.storage.skills import SkillRow
 from agent_builder.storage.turns import get_turn_by_run
 from agent_builder.tools.permissions import PermissionView
 
@@ -33,6 +34,9 @@ def command_bus(registry: AgentRegistry, active: ActiveRuns, models: Models) -> 
     bus.carry(ask.CancelPreparation, carry.cancel_preparation)
     bus.carry(ask.CancelRun, carry.cancel_run)
     bus.carry(ask.DecidePermission, carry.decide_permission)
+    bus.carry(ask.InstallSkill, carry.install_skill)
+    bus.carry(ask.SetSkillActive, carry.set_skill_active)
+    bus.carry(ask.RemoveSkill, carry.remove_skill)
     bus.carry(ask.RunSlash, carry.run_slash)
     return bus
 
@@ -90,6 +94,15 @@ class Carriers:
     async def decide_permission(self, command: ask.DecidePermission) -> PermissionView:
         permissions = (await self._runtime(command.agent_id)).permissions
         return await permissions.decide(command.permission_id, command.decision, command.reason)
+
+    async def install_skill(self, command: ask.InstallSkill) -> SkillRow:
+        return await (await self._runtime(command.agent_id)).skills.install(command.archive)
+
+    async def set_skill_active(self, command: ask.SetSkillActive) -> SkillRow:
+        return await (await self._runtime(command.agent_id)).skills.set_active(command.skill_id, command.active)
+
+    async def remove_skill(self, command: ask.RemoveSkill) -> None:
+        await (await self._runtime(command.agent_id)).skills.remove(command.skill_id)
 
     async def run_slash(self, command: ask.RunSlash) -> ask.SlashOutcome:
         runtime = await self._runtime(command.agent_id)

@@ -8,6 +8,7 @@ from agent_builder.conversations.engine import Accepted, Submission
 from agent_builder.conversations.engines import Continued
 from agent_builder.storage.conversations import ConversationRow
 from agent_builder.storage.registry import AgentRow
+from agent_builder.storage.skills import SkillRow
 from agent_builder.tools.permissions import PermissionView
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -94,6 +95,25 @@ class DecidePermission(Command[PermissionView]):
     permission_id: str
     decision: Literal["approve", "deny"]
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InstallSkill(Command[SkillRow]):
+    agent_id: str
+    archive: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SetSkillActive(Command[SkillRow]):
+    agent_id: str
+    skill_id: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSkill(Command[None]):
+    agent_id: str
+    skill_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,22 @@ COMMAND_OUTPUT_BYTES = 12 * 1024  # bytes: stdout and stderr together
 COMPILE_FILES = 256  # files: of one runtime-compile
 COMPILE_BYTES = 4 * 1024 * 1024  # bytes: of one runtime-compile
 
+# skills
+SKILL_ARCHIVE_BYTES = 2 * 1024 * 1024  # bytes: an uploaded archive
+SKILL_ENTRIES = 256  # entries: files and folders of an archive
+SKILL_FILE_BYTES = 1024 * 1024  # bytes: one unpacked file
+SKILL_BYTES = 8 * 1024 * 1024  # bytes: all unpacked files of a Skill
+SKILL_RATIO = 100  # times: the size of the archive, the most that files above SKILL_FILE_BYTES together may have; a bomb has a thousand
+SKILL_MD_BYTES = 64 * 1024  # bytes: a SKILL.md
+SKILL_FRONT_MATTER_LINES = 128  # lines: of front matter
+SKILL_NAME_CHARS = 64  # characters: the name of a Skill, as others use it
+SKILL_DESCRIPTION_CHARS = 1024  # characters: a description, as others use it
+SKILL_VERSION_CHARS = 32  # characters: a version
+SKILL_LINE_BYTES = 240  # bytes: name and description of a Skill in a plan
+SKILL_SHOWN_BYTES = 8 * 1024  # bytes: of a Skill's instructions in one result
+SKILL_INPUT_BYTES = 4096  # bytes: the input of a Skill's script
+SKILLS_PER_AGENT = 32  # Skills: installed versions of an Agent
+
 # runs
 ACTIVE_RUNS = 4  # Runs: at the same time, all Agents
 LIVE_EVENTS = 512  # events: one Run in memory

@@ -12,6 +12,9 @@ from agent_builder.protocol.limits import (
     READ_LINES,
     READ_RESULT_BYTES,
     SEARCH_RESULT_BYTES,
+    SKILL_INPUT_BYTES,
+    SKILL_MD_BYTES,
+    SKILL_NAME_CHARS,
     WRITE_BYTES,
 )
 from agent_builder.protocol.toolspec import ALLOW, ASK, FILE, PROCESS, ToolCatalog, ToolSpec
@@ -35,6 +38,11 @@ CATALOG = ToolCatalog((
              {"path": _PATH, "content": {"type": "string", "maxBytes": WRITE_BYTES}}, ("path", "content"), ASK, READ_RESULT_BYTES, FILE),
     ToolSpec("exec/run", 1, "Run 'runtime-compile' (checks all *.py files for syntax errors) or one of printf, pwd, true, false. The operator must approve.",
              {"command": {"type": "string", "maxBytes": COMMAND_BYTES}}, ("command",), ASK, COMMAND_OUTPUT_BYTES, PROCESS),
+    ToolSpec("skill/run", 1, "Read a Skill's instructions; with script, run one of its Python scripts, input on stdin. The operator must approve.",
+             {"skill": {"type": "string", "maxBytes": SKILL_NAME_CHARS}, "script": _PATH,
+              "input": {"type": "string", "maxBytes": SKILL_INPUT_BYTES},
+              "start_line": {"type": "integer", "minimum": 1, "maximum": SKILL_MD_BYTES}},
+             ("skill",), ASK, COMMAND_OUTPUT_BYTES, PROCESS, optional=True),
     ToolSpec("builtin/echo", 1, "Give the text back.", {"text": {"type": "string", "maxBytes": ECHO_BYTES}}, ("text",), ALLOW, READ_BYTES,
              local=True, offered=False),
 ))

@@ -154,6 +154,26 @@ def agent_2(conn: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
+def agent_5(conn: sqlite3.Connection) -> None:
+    """Installed Skills; their files lie in the Agent's data under the digest. `scripts` is a JSON list of names."""
+    conn.execute("""
+        CREATE TABLE skills (
+            key INTEGER PRIMARY KEY,
+            skill_id TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            version TEXT NOT NULL,
+            description TEXT NOT NULL,
+            digest TEXT NOT NULL UNIQUE,
+            bytes INTEGER NOT NULL,
+            entries INTEGER NOT NULL,
+            scripts TEXT NOT NULL,
+            active INTEGER NOT NULL,
+            created_at INTEGER NOT NULL,
+            UNIQUE (name, version)
+        ) STRICT""")
+    conn.execute("CREATE UNIQUE INDEX one_active_version ON skills (name) WHERE active")
+
+
 def registry_1(conn: sqlite3.Connection) -> None:
     """Which Agents there are, and how far a change of one of them has come."""
     conn.execute("""
@@ -169,5 +189,5 @@ def registry_1(conn: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
-AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2)
+AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2, agent_5)
 REGISTRY_MIGRATIONS: Sequence[Migration] = (registry_1,)

@@ -94,8 +94,8 @@ async def _run(line: CommandLine, sources: "_Sources", place: CommandPlace) -> C
     profile = COMMAND_COMPILE if line.compiles else COMMAND_BASH
     async with AsyncExitStack() as stack:
         try:
-            directory = await stack.enter_async_context(_private_directory(place.directory))
-            left_out = await _in_a_thread(_copy_sources, place, sources, directory) if line.compiles else ()
+            directory = await stack.enter_async_context(private_directory(place.directory))
+            left_out = await in_a_thread(_copy_sources, place, sources, directory) if line.compiles else ()
         except FileRefused as refusal:
             return refused(refusal.reason, f"nothing was run: {refusal.sentence}")
         except OSError as error:
@@ -106,17 +106,17 @@ async def _run(line: CommandLine, sources: "_Sources", place: CommandPlace) -> C
 
 
 @asynccontextmanager
-async def _private_directory(directory: Path) -> AsyncIterator[Path]:
+async def private_directory(directory: Path) -> AsyncIterator[Path]:
     """Removed in every case, with all that is in it."""
     try:
-        await _in_a_thread(directory.mkdir, _PRIVATE)
+        await in_a_thread(directory.mkdir, _PRIVATE)
         yield Path(os.path.realpath(directory))
     finally:
         if directory.exists():
-            await _in_a_thread(shutil.rmtree, directory)
+            await in_a_thread(shutil.rmtree, directory)
 
 
-async def _in_a_thread(work: Callable[..., T], *arguments: object) -> T:
+async def in_a_thread(work: Callable[..., T], *arguments: object) -> T:
     """A cancelled thread goes on: who waits for it leaves only when it is done, or it would write into what is being removed."""
     result, cancelled = await to_the_end(asyncio.to_thread(work, *arguments))
     if cancelled:
@@ -125,15 +125,20 @@ async def _in_a_thread(work: Callable[..., T], *arguments: object) -> T:
 
 
 def _result(line: CommandLine, end: CommandEnd, left_out: tuple[str, ...]) -> CapabilityResult:
-    """Output that does not fit beside the lines about it is cut, and the receipt says so."""
+    tail = f"not checked: {clip(', '.join(left_out), NAMES_SHOWN_BYTES)}" if left_out else ""
+    return ended_result(end, {"command_digest": line.digest}, tail)
+
+
+def ended_result(end: CommandEnd, facts: dict[str, object], tail: str = "") -> CapabilityResult:
+    """How a confined process ended. Output that does not fit beside the lines about it is cut, and the receipt, which begins with
+    `facts`, says so."""
     ended = {"exit_code": end.status} if end.status >= 0 else {"signal": -end.status}
     code = end.stopped or ("signal" if end.status < 0 else "exit_code" if end.status else None)
     output = (end.stdout + end.stderr).decode("utf-8", "replace")
     heading = _heading(end) if output else f"{_heading(end)}, no output"
-    tail = f"not checked: {clip(', '.join(left_out), NAMES_SHOWN_BYTES)}" if left_out else ""
     shown = clip(output, COMMAND_OUTPUT_BYTES - len(f"{heading}\n\n{tail}".encode()))
     receipt: dict[str, object] = {
-        "command_digest": line.digest, "output_bytes": len(end.stdout) + len(end.stderr),
+        **facts, "output_bytes": len(end.stdout) + len(end.stderr),
         "output_digest": digest_bytes(end.stdout + end.stderr), "truncated": end.stopped == "output" or shown != output, **ended,
     }
     return CapabilityResult("ok" if code is None else "failed", code, "\n".join(filter(None, (heading, shown, tail))), receipt)

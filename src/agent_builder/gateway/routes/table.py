@@ -10,6 +10,7 @@ from agent_builder.gateway.routes import (
     permissions,
     runs,
     sessions,
+    skills,
     slash,
     streams,
     workspace,
@@ -25,6 +26,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *streams.ENDPOINTS,
     *permissions.ENDPOINTS,
     *workspace.ENDPOINTS,
+    *skills.ENDPOINTS,
     *slash.ENDPOINTS,
     *document.ENDPOINTS,
 )
