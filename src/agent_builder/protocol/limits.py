@@ -208,6 +208,22 @@ DOCX_XML_BYTES = 12 * 1024 * 1024  # bytes: of one XML entry after expansion, wh
 DOCX_RATIO = 100  # times: an archive may expand; text in XML reaches 10 to 30
 DOCX_RATIO_FREE_BYTES = 4 * 1024 * 1024  # bytes: of expansion that are never too much, since short files repeat themselves
 
+# skills
+SKILL_ARCHIVE_BYTES = 2 * 1024 * 1024  # bytes: an uploaded archive
+SKILL_ENTRIES = 256  # entries: files and folders of an archive
+SKILL_FILE_BYTES = 1024 * 1024  # bytes: one unpacked file
+SKILL_BYTES = 8 * 1024 * 1024  # bytes: all unpacked files of a Skill
+SKILL_RATIO = 100  # times: the size of the archive, the most that files above SKILL_FILE_BYTES together may have; a bomb has a thousand
+SKILL_MD_BYTES = 64 * 1024  # bytes: a SKILL.md
+SKILL_FRONT_MATTER_LINES = 128  # lines: of front matter
+SKILL_NAME_CHARS = 64  # characters: the name of a Skill, as others use it
+SKILL_DESCRIPTION_CHARS = 1024  # characters: a description, as others use it
+SKILL_VERSION_CHARS = 32  # characters: a version
+SKILL_LINE_BYTES = 240  # bytes: name and description of a Skill in a plan
+SKILL_SHOWN_BYTES = 8 * 1024  # bytes: of a Skill's instructions in one result
+SKILL_INPUT_BYTES = 4096  # bytes: the input of a Skill's script
+SKILLS_PER_AGENT = 32  # Skills: installed versions of an Agent
+
 # runs
 ACTIVE_RUNS = 4  # Runs: at the same time, all Agents
 LIVE_EVENTS = 512  # events: one Run in memory

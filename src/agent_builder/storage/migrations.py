@@ -182,6 +182,26 @@ def agent_3(conn: sqlite3.Connection) -> None:
         ) STRICT, WITHOUT ROWID""")
 
 
+def agent_4(conn: sqlite3.Connection) -> None:
+    """Installed Skills; their files lie in the Agent's data under the digest. `scripts` is a JSON list of names."""
+    conn.execute("""
+        CREATE TABLE skills (
+            key INTEGER PRIMARY KEY,
+            skill_id TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            version TEXT NOT NULL,
+            description TEXT NOT NULL,
+            digest TEXT NOT NULL UNIQUE,
+            bytes INTEGER NOT NULL,
+            entries INTEGER NOT NULL,
+            scripts TEXT NOT NULL,
+            active INTEGER NOT NULL,
+            created_at INTEGER NOT NULL,
+            UNIQUE (name, version)
+        ) STRICT""")
+    conn.execute("CREATE UNIQUE INDEX one_active_version ON skills (name) WHERE active")
+
+
 def registry_1(conn: sqlite3.Connection) -> None:
     """Which Agents there are, and how far a change of one of them has come."""
     conn.execute("""
@@ -197,5 +217,5 @@ def registry_1(conn: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
-AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2, agent_3)
+AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2, agent_3, agent_4)
 REGISTRY_MIGRATIONS: Sequence[Migration] = (registry_1,)
