@@ -65,9 +65,10 @@ class AgentRuntime:
     workers: Workers
 
     async def close(self) -> None:
-        """Ends what is still going on: no Turn begins any more, Runs end, the spare Worker goes, then the database."""
+        """Ends what is still going on: no Turn begins any more, Runs end, Skills are whole, the spare Worker goes, then the database."""
         self.engines.close()
         await self.active.drain(self.agent_id)
+        await self.skills.close()
         await self.workers.stop_spare(self.worker_env)
         await self.database.close()
 
