@@ -16,7 +16,7 @@ from agent_builder.capsule import skills as module
 from agent_builder.capsule.skill_archive import read_archive
 from agent_builder.capsule.skill_store import SkillDamaged, read_skill, remove_skill, write_skill
 from agent_builder.capsule.skills import Skills
-from agent_builder.protocol.errors import InvalidRequest, NotFound, StorageFull
+from agent_builder.protocol.errors import AgentDraining, InvalidRequest, NotFound, StorageFull
 from agent_builder.protocol.limits import SKILLS_PER_AGENT
 from agent_builder.storage.database import Database
 from agent_builder.storage.skills import SkillRow, delete_skill
@@ -136,6 +136,26 @@ async def test_a_full_disk_leaves_nothing(place: Place, monkeypatch: pytest.Monk
     with pytest.raises(StorageFull):
         await place.skills.install(archive())
     assert place.skills.installed() == []
+
+
+async def test_an_installation_under_way_is_whole_before_the_skills_close_and_later_ones_are_refused(place: Place) -> None:
+    installing = asyncio.create_task(place.skills.install(archive()))
+    while not place.skills._changing.locked():
+        await asyncio.sleep(0)
+    await place.skills.close()
+    assert place.folders() == [row.digest for row in place.skills.installed()] == [(await installing).digest]
+    with pytest.raises(AgentDraining):
+        await place.skills.install(archive(version="2.0.0"))
+
+
+async def test_a_cancelled_installation_is_done_to_its_end(place: Place) -> None:
+    installing = asyncio.create_task(place.skills.install(archive()))
+    while not place.skills._changing.locked():
+        await asyncio.sleep(0)
+    installing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await installing
+    assert len(place.skills.active()) == len(place.folders()) == 1
 
 
 @pytest.mark.parametrize("change", ["content", "more", "fewer", "link", "gone"])

@@ -124,7 +124,7 @@ async def test_the_operator_sees_script_input_and_what_confines_it(skill_run: Sk
     shown = skill_run.run.permissions.get(skill_run.asked().permission_id).diff
     assert shown is not None
     assert shown.startswith("greet 1.0.0 · s.py\n")
-    for part in ("no network", "input (8 bytes):\nin⟦U+200B⟧put", "print('a⟦U+202E⟧b')"):
+    for part in ("no network", "it may read and import: SKILL.md\n", "input (8 bytes):\nin⟦U+200B⟧put", "print('a⟦U+202E⟧b')"):
         assert part in shown
 
 

@@ -79,10 +79,11 @@ class AgentRuntime:
             await self.engines.delete(conversation_id)
 
     async def close(self) -> None:
-        """Ends what is still going on: no Turn begins any more, Runs and Tasks end, the spare Worker goes, then the database."""
+        """Ends what is still going on: no Turn begins any more, Runs and Tasks end, Skills are whole, the spare Worker goes, then the database."""
         self.engines.close()
         await self.active.drain(self.agent_id)
         await self.tasks.close()
+        await self.skills.close()
         await self.workers.stop_spare(self.worker_env)
         await self.database.close()
 

@@ -16,7 +16,7 @@ from agent_builder.capsule.skill_archive import files_digest
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.limits import SKILL_BYTES, SKILL_ENTRIES, SKILL_FILE_BYTES
 
-_PRIVATE = 0o700
+_PRIVATE, _PRIVATE_FILE = 0o700, 0o600
 _SEALED_FILE, _SEALED_FOLDER = 0o400, 0o500
 
 
@@ -26,7 +26,7 @@ class SkillDamaged(Exception):
 
 def write_skill(root: Path, digest: str, files: dict[str, bytes]) -> None:
     """Whole or not at all; a folder that is there already stays as it is, unless it was damaged. Raises OSError."""
-    root.mkdir(mode=_PRIVATE, exist_ok=True)
+    _make_private(root)
     if _intact(root, digest):
         return
     building = root / f".new-{new_id()}"
@@ -48,13 +48,20 @@ def write_skill(root: Path, digest: str, files: dict[str, bytes]) -> None:
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> None:
-    """A new private folder with these files in it. Raises OSError."""
-    folder.mkdir(mode=_PRIVATE, exist_ok=True)
+    """Into a private folder, which is made where it is missing. Raises OSError."""
     for path, content in files.items():
         target = folder / path
         for parent in reversed(target.relative_to(folder).parents):
-            (folder / parent).mkdir(mode=_PRIVATE, exist_ok=True)
-        target.write_bytes(content)
+            _make_private(folder / parent)
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE_FILE)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+
+
+def _make_private(folder: Path) -> None:
+    if not folder.is_dir():
+        folder.mkdir(mode=_PRIVATE)
+        folder.chmod(_PRIVATE)
 
 
 def read_skill(root: Path, digest: str) -> dict[str, bytes]:

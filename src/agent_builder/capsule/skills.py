@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from agent_builder.capsule.skill_archive import SkillArchive, SkillRefused, read_archive
 from agent_builder.capsule.skill_store import read_skill, remove_skill, tidy, write_skill
-from agent_builder.protocol.errors import InvalidRequest, NotFound
+from agent_builder.protocol.errors import AgentDraining, InvalidRequest, NotFound
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.limits import SKILLS_PER_AGENT
 from agent_builder.protocol.ports import Clock
@@ -37,6 +37,7 @@ class Skills:
         self._clock = clock
         self._rows = rows
         self._changing = asyncio.Lock()
+        self._closed = False
 
     @staticmethod
     async def open(database: Database, root: Path, clock: Clock) -> "Skills":
@@ -83,6 +84,11 @@ class Skills:
     async def remove(self, skill_id: str) -> None:
         """No other version becomes active. What a Run has copied it keeps until it ends. Raises NotFound, StorageFull."""
         await self._alone(lambda: self._remove(skill_id))
+
+    async def close(self) -> None:
+        """When the change that is under way is done; later ones are refused with AgentDraining."""
+        async with self._changing:
+            self._closed = True
 
     # Changes
 
@@ -131,6 +137,8 @@ class Skills:
     async def _alone(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         async def carried() -> T:
             async with self._changing:
+                if self._closed:
+                    raise AgentDraining
                 return await work()
 
         result, cancelled = await to_the_end(carried())

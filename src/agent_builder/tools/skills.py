@@ -63,7 +63,9 @@ def plan_skill(arguments: dict[str, object], skills: Skills | None, place: Comma
         return refused("arguments", "nothing was done: start_line goes with instructions, not with a script")
     if chosen not in row.scripts:
         return refused("missing", f"nothing was done: {row.name} has no script {clip(visible(chosen), NAMES_SHOWN_BYTES)}. {_scripts(row)}")
-    return _plan_script(skills, _Chosen(row, chosen, files[SCRIPTS + chosen], str(arguments.get("input", ""))), place)
+    path = SCRIPTS + chosen
+    others = tuple(sorted(files.keys() - {path}))
+    return _plan_script(skills, _Chosen(row, chosen, files[path], str(arguments.get("input", "")), others), place)
 
 
 # instructions ----------------------------------------------------------------------------------------------------
@@ -112,12 +114,13 @@ def _whole_lines(lines: list[str], start: int) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A script as the operator is asked about it."""
+    """A script as the operator is asked about it. `others`: the Skill's other files, which it may read and import."""
 
     row: SkillRow
     script: str
     source: bytes
     given: str
+    others: tuple[str, ...]
 
 
 def _plan_script(skills: Skills, chosen: _Chosen, place: CommandPlace) -> Effect | CapabilityResult:
@@ -139,9 +142,11 @@ def _shown(chosen: _Chosen) -> str:
     row = chosen.row
     source, given = ("\n".join(map(visible, text.split("\n"))) for text in (chosen.source.decode(), chosen.given))
     stdin = f"input ({counted(len(chosen.given.encode()), 'byte')}):\n{given}" if chosen.given else "no input"
+    others = clip(", ".join(map(visible, chosen.others)), NAMES_SHOWN_BYTES)
     return (
         f"{row.name} {row.version} · {visible(chosen.script)}\n\n"
-        "Python script; confined, in a private copy of the Skill's folder, no network, no workspace, nothing written\n\n"
+        "Python script; confined, in a private copy of the Skill's folder, no network, no workspace, nothing written\n"
+        f"it may read and import: {others}\n\n"
         f"{stdin}\n\nscript {SCRIPTS}{visible(chosen.script)}:\n{source}"
     )
 
