@@ -2,8 +2,11 @@
 local model evaluates all of it."""
 
 from agent_builder.protocol.limits import (
+    AGENT_ID_BYTES,
     COMMAND_BYTES,
     COMMAND_OUTPUT_BYTES,
+    DELEGATE_ANSWER_BYTES,
+    DELEGATE_MESSAGE_BYTES,
     ECHO_BYTES,
     EDIT_FRAGMENT_BYTES,
     PATH_BYTES,
@@ -14,7 +17,7 @@ from agent_builder.protocol.limits import (
     SEARCH_RESULT_BYTES,
     WRITE_BYTES,
 )
-from agent_builder.protocol.toolspec import ALLOW, ASK, FILE, PROCESS, ToolCatalog, ToolSpec
+from agent_builder.protocol.toolspec import AGENT, ALLOW, ASK, FILE, PROCESS, ToolCatalog, ToolSpec
 
 _PATH: dict[str, object] = {"type": "string", "maxBytes": PATH_BYTES}
 
@@ -35,6 +38,9 @@ CATALOG = ToolCatalog((
              {"path": _PATH, "content": {"type": "string", "maxBytes": WRITE_BYTES}}, ("path", "content"), ASK, READ_RESULT_BYTES, FILE),
     ToolSpec("exec/run", 1, "Run 'runtime-compile' (checks all *.py files for syntax errors) or one of printf, pwd, true, false. The operator must approve.",
              {"command": {"type": "string", "maxBytes": COMMAND_BYTES}}, ("command",), ASK, COMMAND_OUTPUT_BYTES, PROCESS),
+    ToolSpec("agent/delegate", 1, "Ask another Agent, once. It knows nothing of this Conversation and works in its own files. The operator must approve.",
+             {"agent_id": {"type": "string", "maxBytes": AGENT_ID_BYTES}, "message": {"type": "string", "maxBytes": DELEGATE_MESSAGE_BYTES}},
+             ("agent_id", "message"), ASK, DELEGATE_ANSWER_BYTES, AGENT, optional=True),
     ToolSpec("builtin/echo", 1, "Give the text back.", {"text": {"type": "string", "maxBytes": ECHO_BYTES}}, ("text",), ALLOW, READ_BYTES,
              local=True, offered=False),
 ))
