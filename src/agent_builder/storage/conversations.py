@@ -65,7 +65,7 @@ def rename_conversation(conn: sqlite3.Connection, conversation_id: str, title: s
 
 
 def delete_conversation(conn: sqlite3.Connection, conversation_id: str) -> list[str]:
-    """The ids of the Runs that go with it. Their events go; a Turn that a branch shows stays there, without its Run.
+    """The ids of the Runs that go with it. Their events and Tasks go; a Turn that a branch shows stays there, without its Run.
     Raises NotFound, ConversationBusy."""
     key = idle_key(conn, conversation_id)
     run_ids = [run_id for (run_id,) in conn.execute("SELECT run_id FROM turns WHERE owner = ? ORDER BY key", (key,))]

@@ -154,6 +154,34 @@ def agent_2(conn: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
+def agent_3(conn: sqlite3.Connection) -> None:
+    """Tasks, work beside a Run, and what is said about them. A Task goes with the Conversation of its Run."""
+    conn.execute("""
+        CREATE TABLE tasks (
+            key INTEGER PRIMARY KEY,
+            task_id TEXT NOT NULL UNIQUE,
+            run_id TEXT NOT NULL,
+            conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
+            kind TEXT NOT NULL CHECK (kind IN ('runtime-compile', 'delegate')),
+            state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'completed', 'failed', 'cancelled', 'interrupted')),
+            created_at INTEGER NOT NULL,
+            started_at INTEGER,
+            finished_at INTEGER,
+            code TEXT,
+            result TEXT
+        ) STRICT""")
+    conn.execute("CREATE INDEX task_conversation ON tasks (conversation)")
+    conn.execute("""
+        CREATE TABLE task_notifications (
+            task INTEGER NOT NULL REFERENCES tasks (key) ON DELETE CASCADE,
+            position INTEGER NOT NULL,
+            created_at INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            text TEXT NOT NULL,
+            PRIMARY KEY (task, position)
+        ) STRICT, WITHOUT ROWID""")
+
+
 def registry_1(conn: sqlite3.Connection) -> None:
     """Which Agents there are, and how far a change of one of them has come."""
     conn.execute("""
@@ -169,5 +197,5 @@ def registry_1(conn: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
-AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2)
+AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2, agent_3)
 REGISTRY_MIGRATIONS: Sequence[Migration] = (registry_1,)
