@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_builder.capsule.leftovers import remove_reserved_temps
-from agent_builder.context.inputs import NOTHING_AROUND, Surroundings
+from agent_builder.context.inputs import Surroundings
 from agent_builder.conversations.admission import Admission
 from agent_builder.conversations.engine import EngineParts
 from agent_builder.conversations.engines import QueryEngines
@@ -26,6 +26,7 @@ from agent_builder.runs.run import RunParts
 from agent_builder.runs.workers import Workers
 from agent_builder.storage.database import Database
 from agent_builder.storage.migrations import AGENT_MIGRATIONS
+from agent_builder.tasks.subagents import Delegations, Subagents
 from agent_builder.tools.broker import CapabilityBroker
 from agent_builder.tools.permissions import Permissions
 
@@ -44,6 +45,7 @@ class SharedParts:
     page_key: bytes
     semantic_summary: bool
     context_reveal: bool
+    delegations: Delegations
     command_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -58,6 +60,7 @@ class AgentRuntime:
     inspection: Inspection
     preview: Preview
     surroundings: AskSurroundings
+    subagents: Subagents
     active: ActiveRuns
     workers: Workers
 
@@ -87,15 +90,15 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
     workspace, worker_env = checkout.workspace(agent_id), checkout.worker_env(agent_id, generation)
     await asyncio.to_thread(remove_reserved_temps, workspace)
     database = await open_recovered(checkout, agent_id, shared.clock)
-    permissions = Permissions(shared.clock)
+    permissions, subagents = Permissions(shared.clock), Subagents(agent_id, database, shared.delegations)
     run_parts = RunParts(
         database=database, live=shared.live, clock=shared.clock, models=shared.broker,
-        capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn), permissions=permissions, workers=shared.workers,
-        workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
+        capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn, subagents), permissions=permissions,
+        workers=shared.workers, workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
     )
 
-    async def surroundings() -> Surroundings:
-        return NOTHING_AROUND
+    async def surroundings(conversation_id: str | None) -> Surroundings:
+        return await subagents.around(conversation_id)
 
     admission = Admission(
         database=database, models=shared.models, broker=shared.broker, workspace=workspace,
@@ -108,6 +111,6 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
         agent_id=agent_id, database=database, engines=QueryEngines(engine_parts, Pages(database, agent_id, shared.page_key)),
         permissions=permissions, workspace=workspace, worker_env=worker_env,
         inspection=Inspection(database, admission, reveal_enabled=shared.context_reveal),
-        preview=Preview(database, shared.models, admission), surroundings=surroundings, active=shared.active,
+        preview=Preview(database, shared.models, admission), surroundings=surroundings, subagents=subagents, active=shared.active,
         workers=shared.workers,
     )

@@ -64,7 +64,11 @@ class Carriers:
         return await (await self._runtime(command.agent_id)).engines.rename(command.conversation_id, command.title)
 
     async def delete_conversation(self, command: ask.DeleteConversation) -> None:
-        await (await self._runtime(command.agent_id)).engines.delete(command.conversation_id)
+        """With the child Conversations that its delegations made in other Agents."""
+        runtime = await self._runtime(command.agent_id)
+        children = await runtime.subagents.children(command.conversation_id)
+        await runtime.engines.delete(command.conversation_id)
+        await runtime.subagents.delete_children(children)
 
     async def continue_conversation(self, command: ask.ContinueConversation) -> Continued:
         return await (await self._runtime(command.agent_id)).engines.continue_(command.conversation_id, command.mode)

@@ -232,7 +232,6 @@ REPLAY_PAGE = 200  # events: in one page of a replay or audit
 AGENTS = 32  # Agents: in all
 DRAIN_S = 10  # seconds: a drained Agent's Runs may take to end
 
-
 # delegations
 DELEGATIONS = 2  # delegations: at the same time, of all Agents together
 DELEGATE_MESSAGE_BYTES = 4 * 1024  # bytes: the message to another Agent
@@ -241,6 +240,7 @@ AGENT_ID_BYTES = 128  # bytes: an agent_id as a model writes it
 OTHER_AGENTS_SHOWN = 8  # Agents: told to a model that may delegate
 OTHER_AGENT_NAME_CHARS = 60  # characters: of an Agent's name in that list
 SUBAGENTS_SHOWN = 32  # delegations: of one Conversation in one answer, the newest
+
 # tasks
 ACTIVE_TASKS = 4  # Tasks: queued or running at the same time, per Agent
 TASKS_KEPT = 128  # Tasks: per Agent, the active ones among them

@@ -12,6 +12,7 @@ from agent_builder.gateway.routes import (
     sessions,
     slash,
     streams,
+    subagents,
     workspace,
 )
 
@@ -23,6 +24,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *sessions.ENDPOINTS,
     *runs.ENDPOINTS,
     *streams.ENDPOINTS,
+    *subagents.ENDPOINTS,
     *permissions.ENDPOINTS,
     *workspace.ENDPOINTS,
     *slash.ENDPOINTS,
