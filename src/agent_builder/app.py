@@ -61,15 +61,16 @@ class App:
     bus: CommandBus
     active: ActiveRuns
     live: LiveRuns
+    registry: AgentRegistry
     started: Callable[[], object]
 
     async def stop(self) -> None:
-        """Refuses new work, ends the Runs (their terminals are delivered), then ends every stream with `gone`."""
+        """Refuses new work, ends the Runs (their terminals are delivered) and the Tasks, then ends every stream with `gone`."""
         self.bus.drain()
         self.active.cancel_all()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):
-                await self.active.idle()
+                await asyncio.gather(self.active.idle(), self.registry.end_tasks())
         await self.active.abandon()
         self.live.end_all()
 
@@ -113,7 +114,7 @@ async def _build(settings: Settings, clock: Clock, stack: AsyncExitStack) -> App
     shared = SharedParts(
         checkout=checkout, clock=clock, live=live, active=active, workers=workers, models=models,
         broker=ModelBroker(models, clock), page_key=secrets.token_bytes(), semantic_summary=settings.semantic_summary,
-        context_reveal=settings.context_reveal, delegations=delegations,
+        context_reveal=settings.context_reveal, start_task=start_task, delegations=delegations,
     )
     registry = await _open_registry(shared, start_task, stack)
     bus = command_bus(registry, active, models)
@@ -123,7 +124,7 @@ async def _build(settings: Settings, clock: Clock, stack: AsyncExitStack) -> App
         reveal_token=reveal, health=lambda: _health(bus, models, active, workers),
     )
     return App(
-        asgi=build_gateway(services), bus=bus, active=active, live=live,
+        asgi=build_gateway(services), bus=bus, active=active, live=live, registry=registry,
         started=lambda: start_task(_load_model(shared, registry)),
     )
 

@@ -97,8 +97,10 @@ async def _reading(look: _Looks, conversation: str) -> None:
         await route.fallback()
 
     await page.route(f"**/sessions/{conversation}", late)
+    await page.route("**/sessions", late)
     await look.show(conversation)
     await expect(page.locator(".skeleton")).to_be_visible()
+    await expect(look.bench.topbar.locator(".title")).to_have_text(look.bench.words["loading"])
     await look.take("loading")
     shown.set()
     await expect(look.bench.turns).to_have_count(2)

@@ -125,7 +125,7 @@ async def open_gateway(root: Path, provider_port: int | None = None, *, reveal: 
         shared = SharedParts(
             checkout=checkout, clock=clock, live=LiveRuns(), active=active, workers=Workers(clock, start, keep_spare=False),
             models=models, broker=ModelBroker(models, clock), page_key=bytes(32), semantic_summary=False, context_reveal=reveal,
-            delegations=delegations,
+            delegations=delegations, start_task=start,
         )
         registry = await _registry(shared, start, stack)
         services = _services(shared, registry, reveal)

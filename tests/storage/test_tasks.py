@@ -50,6 +50,18 @@ def run_of(conn: Connection) -> str:
     return completed(conn, conversation(conn)).run_id
 
 
+def ids(tasks: list[TaskRow]) -> list[str]:
+    return [task.task_id for task in tasks]
+
+
+async def test_the_list_leaves_results_out(state: Database) -> None:
+    def story(conn: Connection) -> None:
+        task = finished(conn, run_of(conn))
+        assert (task.result, list_tasks(conn)) == ("fine", [replace(task, result=None)])
+
+    await state.run(story)
+
+
 async def test_a_task_is_queued_started_and_finished(state: Database) -> None:
     def story(conn: Connection) -> list[TaskRow]:
         turn = completed(conn, conversation(conn))
@@ -123,9 +135,9 @@ async def test_128_are_kept_and_the_oldest_terminal_one_makes_room(state: Databa
         run_id = run_of(conn)
         active = inserted(conn, run_id)
         ended = [finished(conn, run_id, number) for number in range(1, TASKS_KEPT)]
-        assert list_tasks(conn) == [*reversed(ended), active]
+        assert ids(list_tasks(conn)) == ids([*reversed(ended), active])
         one_more = inserted(conn, run_id, TASKS_KEPT)
-        assert list_tasks(conn) == [one_more, *reversed(ended[1:]), active]
+        assert ids(list_tasks(conn)) == ids([one_more, *reversed(ended[1:]), active])
 
     await state.run(story)
 
@@ -138,7 +150,7 @@ async def test_a_terminal_task_is_kept_for_seven_days(state: Database) -> None:
         counts = []
         for now in (last, last + timedelta(microseconds=1)):
             waiting = insert_task(conn, NewTask(new_id(), run_id, "delegate", now))
-            counts.append(sum(task == old for task in list_tasks(conn)))
+            counts.append(ids(list_tasks(conn)).count(old.task_id))
             finish_task(conn, TaskEnd(waiting.task_id, "cancelled", None, None, now))
         return counts
 
@@ -154,7 +166,7 @@ async def test_at_a_start_the_unfinished_are_interrupted_and_the_old_go(state: D
         assert interrupt_unfinished(conn, now) == [queued.task_id, running.task_id]
         assert interrupt_unfinished(conn, now) == []
         found = list_tasks(conn)
-        assert old.task_id not in [task.task_id for task in found]
+        assert old.task_id not in ids(found)
         assert found == [replace(one, state="interrupted", finished_at=now) for one in (running, queued)]
 
     await state.run(story)

@@ -39,10 +39,12 @@ WORDS = {
     "en-US": {
         "approve": "Approve", "details": "Details", "new": "New conversation", "nav": "Open Agents and Conversations", "actions": "Conversation actions",
         "rename": "Rename…", "rename_ok": "Rename", "delete": "Delete…", "delete_ok": "Delete", "close_details": "Close run details", "stop": "Stop",
+        "loading": "Loading…",
     },
     "zh-CN": {
         "approve": "批准", "details": "详情", "new": "新会话", "nav": "打开 Agent 与会话", "actions": "会话操作",
         "rename": "重命名…", "rename_ok": "重命名", "delete": "删除…", "delete_ok": "删除", "close_details": "关闭运行详情", "stop": "停止",
+        "loading": "正在加载…",
     },
 }
 
@@ -80,6 +82,8 @@ class Workbench:
             touch = {"has_touch": True, "is_mobile": True} if size[0] < 600 else {}
             tab = await browser.new_context(viewport={"width": size[0], "height": size[1]}, locale=locale, **{**touch, **context})
             yield cls(gateway, await tab.new_page(), locale, f"{host}:{port or gateway.port}")
+            for page in tab.pages:
+                await page.unroute_all(behavior="ignoreErrors")
 
     async def another_tab(self) -> "Workbench":
         """A second tab of the same browser, already signed in."""

@@ -9,7 +9,7 @@ from agent_builder.capsule.command_runner import CommandEnd
 from agent_builder.protocol.errors import PermissionStale, SandboxFailed
 from agent_builder.protocol.events import PermissionRequested, ToolCallFinished
 from agent_builder.protocol.limits import COMMAND_OUTPUT_BYTES, COMPILE_BYTES, COMPILE_FILES, FILE_BYTES, SEARCH_S
-from agent_builder.tools import exec_run
+from agent_builder.tools import exec_run, python_sources
 from agent_builder.tools.broker import CapabilityBroker
 from agent_builder.tools.command_line import parse_command
 from tests.support.capability import ToolRun, make_run, put
@@ -339,7 +339,7 @@ async def test_files_that_grow_while_they_are_copied_are_held_to_the_same_bound(
         put(command_run.workspace, path, "#")
     real, looks = exec_run._check_sources, iter(["approval", "act", "copy"])
 
-    def grown(place: exec_run.CommandPlace, bound: exec_run._Sources) -> exec_run._Sources:
+    def grown(place: exec_run.CommandPlace, bound: python_sources.Sources) -> python_sources.Sources:
         found = real(place, bound)
         if next(looks) == "copy":
             for path in paths:

@@ -226,13 +226,13 @@ class Lifecycle:
     # Convergence
 
     def _remove_leftovers(self, agents: list[AgentRow], result: Converged) -> None:
-        """Workers of a dead Gateway, then runtime roots of Agents that are not registered; data without a row stays."""
+        """Workers and commands of a dead Gateway, then runtime roots of Agents that are not registered; data without a row stays."""
         for row in agents:
-            remove_leftovers(self.checkout.runs(row.agent_id), self.checkout.spares(row.agent_id))
+            remove_leftovers(self.checkout.runs(row.agent_id), self.checkout.spares(row.agent_id), self.checkout.tasks(row.agent_id))
         known = {row.agent_id for row in agents}
         for path in sorted(self.checkout.agents_runtime.iterdir()):
             if path.name not in known:
-                remove_leftovers(path / "runs", path / "spare")
+                remove_leftovers(path / "runs", path / "spare", path / "tasks")
                 remove_tree(path)
                 result.notes.append(f"Removed the runtime files of {path.name}, which is no Agent.")
 

@@ -134,6 +134,10 @@ class AgentRegistry:
         waiting = len(runtime.permissions.pending()) if runtime and runs else 0
         return AgentView(row.agent_id, row.name, row.system, row.generation, derive_phase(facts), runs, row.created_at, waiting)
 
+    async def end_tasks(self) -> None:
+        """No Task begins any more, and those that are active end."""
+        await asyncio.gather(*(runtime.tasks.close() for runtime in self._opened.values()))
+
     async def close(self) -> None:
         """After all Runs have ended: closes every runtime. May be called again."""
         self._closed = True

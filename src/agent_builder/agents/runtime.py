@@ -23,9 +23,11 @@ from agent_builder.protocol.ports import Clock
 from agent_builder.runs.active import ActiveRuns
 from agent_builder.runs.live import LiveRuns
 from agent_builder.runs.run import RunParts
-from agent_builder.runs.workers import Workers
+from agent_builder.runs.workers import Spawn, Workers
 from agent_builder.storage.database import Database
 from agent_builder.storage.migrations import AGENT_MIGRATIONS
+from agent_builder.tasks.active import ActiveTasks
+from agent_builder.tasks.background import BackgroundTasks, TaskParts
 from agent_builder.tasks.subagents import Delegations, Subagents
 from agent_builder.tools.broker import CapabilityBroker
 from agent_builder.tools.permissions import Permissions
@@ -33,7 +35,7 @@ from agent_builder.tools.permissions import Permissions
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """What all Agents share. `command_turn`: held by the one command that runs."""
+    """What all Agents share. `start_task`: begins what outlives a request. `command_turn`: held by the one command that runs."""
 
     checkout: Checkout
     clock: Clock
@@ -46,6 +48,7 @@ class SharedParts:
     semantic_summary: bool
     context_reveal: bool
     delegations: Delegations
+    start_task: Spawn
     command_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -63,11 +66,22 @@ class AgentRuntime:
     subagents: Subagents
     active: ActiveRuns
     workers: Workers
+    tasks: BackgroundTasks
+
+    async def delete_conversation(self, conversation_id: str) -> None:
+        """With its Tasks, which leave nothing behind, and the Conversations that its delegations made in other Agents. Raises NotFound,
+        ConversationBusy (a Turn is unfinished), StorageFull."""
+        await self.engines.require_idle(conversation_id)
+        async with self.tasks.without(conversation_id):
+            children = await self.subagents.children(conversation_id)
+            await self.engines.delete(conversation_id)
+        await self.subagents.delete_children(children)
 
     async def close(self) -> None:
-        """Ends what is still going on: no Turn begins any more, Runs end, the spare Worker goes, then the database."""
+        """Ends what is still going on: no Turn begins any more, Runs and Tasks end, the spare Worker goes, then the database."""
         self.engines.close()
         await self.active.drain(self.agent_id)
+        await self.tasks.close()
         await self.workers.stop_spare(self.worker_env)
         await self.database.close()
 
@@ -90,7 +104,8 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
     workspace, worker_env = checkout.workspace(agent_id), checkout.worker_env(agent_id, generation)
     await asyncio.to_thread(remove_reserved_temps, workspace)
     database = await open_recovered(checkout, agent_id, shared.clock)
-    permissions, subagents = Permissions(shared.clock), Subagents(agent_id, database, shared.delegations)
+    permissions, active_tasks = Permissions(shared.clock), ActiveTasks()
+    subagents = Subagents(agent_id, database, active_tasks, shared.delegations)
     run_parts = RunParts(
         database=database, live=shared.live, clock=shared.clock, models=shared.broker,
         capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn, subagents), permissions=permissions,
@@ -112,5 +127,14 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
         permissions=permissions, workspace=workspace, worker_env=worker_env,
         inspection=Inspection(database, admission, reveal_enabled=shared.context_reveal),
         preview=Preview(database, shared.models, admission), surroundings=surroundings, subagents=subagents, active=shared.active,
-        workers=shared.workers,
+        workers=shared.workers, tasks=_background_tasks(agent_id, database, worker_env, active_tasks, shared),
     )
+
+
+def _background_tasks(
+    agent_id: AgentId, database: Database, worker_env: Path, active: ActiveTasks, shared: SharedParts
+) -> BackgroundTasks:
+    return BackgroundTasks(TaskParts(
+        database=database, clock=shared.clock, active=active, workspace=shared.checkout.workspace(agent_id), worker_env=worker_env,
+        tasks_root=shared.checkout.tasks(agent_id), command_turn=shared.command_turn, start_task=shared.start_task,
+    ))

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,13 +55,14 @@ class _Output:
 
 
 async def run_confined(
-    profile: str, worker_env: Path, directory: Path, arguments: list[str], bounds: CommandBounds, clock: Clock
+    profile: str, worker_env: Path, directory: Path, arguments: list[str], bounds: CommandBounds, clock: Clock,
+    environment: Mapping[str, str] | None = None,
 ) -> CommandEnd:
-    """Runs the profile's command with `directory` as its working directory. The process is gone when this returns or
-    raises, also when it is cancelled. Raises SandboxFailed when it could not be confined."""
-    command, environment = command_command(profile, worker_env, directory)
+    """Runs the profile's command with `directory` as its working directory, and `environment` beside the profile's own. The
+    process is gone when this returns or raises, also when it is cancelled. Raises SandboxFailed when it could not be confined."""
+    command, fixed = command_command(profile, worker_env, directory)
     release = release_line(arguments)
-    async with _spawned(command, environment, directory) as (process, identity):
+    async with _spawned(command, {**(environment or {}), **fixed}, directory) as (process, identity):
         await _await_ready(process, clock)
         verify_confined(process.pid)
         if identify(process.pid) != identity:

@@ -8,6 +8,7 @@ from agent_builder.conversations.engine import Accepted, Submission
 from agent_builder.conversations.engines import Continued
 from agent_builder.storage.conversations import ConversationRow
 from agent_builder.storage.registry import AgentRow
+from agent_builder.storage.tasks import TaskRow
 from agent_builder.tools.permissions import PermissionView
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -94,6 +95,20 @@ class DecidePermission(Command[PermissionView]):
     permission_id: str
     decision: Literal["approve", "deny"]
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitTask(Command[TaskRow]):
+    """One runtime-compile beside the Run."""
+
+    agent_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTask(Command[Stopped]):
+    agent_id: str
+    task_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,10 @@ class QueryEngines:
         wanted, now = checked_title(title), self._clock.now()
         return await self._database.run(lambda conn: rows.rename_conversation(conn, conversation_id, wanted, now))
 
+    async def require_idle(self, conversation_id: str) -> None:
+        """Raises NotFound, ConversationBusy."""
+        await self._database.read(lambda conn: rows.idle_key(conn, conversation_id))
+
     async def delete(self, conversation_id: str) -> None:
         """Removes everything of the Conversation; its streams end and its engine is retired."""
 

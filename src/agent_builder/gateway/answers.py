@@ -211,6 +211,41 @@ class PermissionsAnswer(Answer):
     items: list[PermissionAnswer]
 
 
+class TaskAnswer(Answer):
+    """`code`: a stable word for what was out of the ordinary, `exit_code` when the command found faults. `result`: only of a Task
+    that is read by itself."""
+
+    task_id: Id
+    run_id: Id
+    conversation_id: Id
+    kind: Literal["runtime-compile", "delegate"]
+    state: Literal["queued", "running", "completed", "failed", "cancelled", "interrupted"]
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    code: str | None = None
+    result: str | None = None
+
+
+class TasksAnswer(Answer):
+    """Newest first."""
+
+    items: list[TaskAnswer]
+
+
+class NotificationAnswer(Answer):
+    """`position` counts from 1. `kind`: the state that it tells of, or another fact about the Task."""
+
+    position: int
+    created_at: datetime
+    kind: str
+    text: str
+
+
+class NotificationsAnswer(Answer):
+    items: list[NotificationAnswer]
+
+
 class WorkspaceEntryAnswer(Answer):
     """`reason`: why the file cannot be attached; `reason_code`: the same in one stable word."""
 

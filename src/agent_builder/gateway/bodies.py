@@ -147,6 +147,12 @@ class DecisionBody(Body):
     reason: Annotated[str, _at_most(DENY_REASON_BYTES), Field(max_length=DENY_REASON_BYTES)] | None = None
 
 
+class SubmitTaskBody(Body):
+    """The one kind of work that may be started beside a Run."""
+
+    kind: Literal["runtime-compile"]
+
+
 class RevealBody(Body):
     """`section`: the index that the context metadata shows."""
 

@@ -27,9 +27,8 @@ _MOVES = {
     "running": frozenset({"completed", "failed", "cancelled", "interrupted"}),
 }
 _ACTIVE = "('queued', 'running')"
-_SELECT = """
-    SELECT t.task_id, t.run_id, c.conversation_id, t.kind, t.state, t.created_at, t.started_at, t.finished_at, t.code, t.result
-    FROM tasks t JOIN conversations c ON c.key = t.conversation"""
+_COLUMNS = "t.task_id, t.run_id, c.conversation_id, t.kind, t.state, t.created_at, t.started_at, t.finished_at, t.code"
+_FROM = "FROM tasks t JOIN conversations c ON c.key = t.conversation"
 
 
 class IllegalTaskChange(Internal):
@@ -134,15 +133,15 @@ def notify(conn: sqlite3.Connection, task_id: str, kind: str, text: str, now: da
 
 def get_task(conn: sqlite3.Connection, task_id: str) -> TaskRow:
     """Raises NotFound."""
-    found = conn.execute(f"{_SELECT} WHERE t.task_id = ?", (task_id,)).fetchone()
+    found = conn.execute(f"SELECT {_COLUMNS}, t.result {_FROM} WHERE t.task_id = ?", (task_id,)).fetchone()
     if found is None:
         raise NotFound
     return _row(found)
 
 
 def list_tasks(conn: sqlite3.Connection) -> list[TaskRow]:
-    """Newest first; at most TASKS_KEPT."""
-    return [_row(found) for found in conn.execute(f"{_SELECT} ORDER BY t.key DESC")]
+    """Newest first, without their results; at most TASKS_KEPT."""
+    return [_row(found) for found in conn.execute(f"SELECT {_COLUMNS}, NULL {_FROM} ORDER BY t.key DESC")]
 
 
 def notifications_of(conn: sqlite3.Connection, task_id: str) -> list[TaskNotification]:

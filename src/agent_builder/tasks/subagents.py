@@ -39,6 +39,7 @@ from agent_builder.storage.delegations import (
     note_child_run,
 )
 from agent_builder.storage.tasks import TaskEnd
+from agent_builder.tasks.active import ActiveTask, ActiveTasks
 from agent_builder.tools.cuts import clip
 from agent_builder.tools.delegate import DELEGATE, other_agent_lines
 
@@ -54,6 +55,11 @@ class _Going:
     child: Place
     run: Run | None = None
     stopped: bool = False
+
+    def stop(self) -> bool:
+        """Asks for the end of the child Run; the parent Run goes on without an answer."""
+        self.stopped = True
+        return self.run is None or self.run.cancel()
 
 
 @dataclass(slots=True)
@@ -87,9 +93,10 @@ class Delegations:
 class Subagents:
     """One per Agent; the port AskChild of its Runs."""
 
-    def __init__(self, agent_id: str, database: Database, shared: Delegations) -> None:
+    def __init__(self, agent_id: str, database: Database, tasks: ActiveTasks, shared: Delegations) -> None:
         self._agent_id = agent_id
         self._database = database
+        self._tasks = tasks
         self._shared = shared
         self._asked: set[str] = set()  # active Runs of this Agent that have delegated
 
@@ -114,14 +121,6 @@ class Subagents:
 
     async def delete_children(self, children: Sequence[Place]) -> None:
         await self._shared.delete_children(children)
-
-    def cancel(self, task_id: str) -> bool:
-        """Asks for the end of the child Run; the Run that waits for it goes on. False when there is nothing to stop."""
-        going = self._shared.going.get(task_id)
-        if going is None or going.asking.agent_id != self._agent_id:
-            return False
-        going.stopped = True
-        return going.run is None or going.run.cancel()
 
     # the port ------------------------------------------------------------------------------------------------
 
@@ -165,10 +164,13 @@ class Subagents:
         active = self._shared.active
         self._asked = {run_id for run_id in self._asked if active.get(run_id) is not None} | {asking.run_id}
         going = self._shared.going[task_id] = _Going(asking, child)
+        task = ActiveTask(task_id, asking.conversation_id, going.stop)
+        self._tasks.add(task)
         try:
             yield going
         finally:
             del self._shared.going[task_id]
+            self._tasks.remove(task)
 
     async def _begin(self, task_id: str, delegation: Delegation, child: Place) -> None:
         new = NewDelegation(

@@ -24,7 +24,7 @@ export function topbar(app, root) {
   store.watch(
     (state) => [current(state), pageOf(state, state.view.conversationId), state.view.details.open, state.view.conversationId],
     ([conversation, page, open, conversationId]) => {
-      const name = conversationId ? oneLine(conversation?.title) || t("conversation.untitled") : t("conversation.new");
+      const name = conversationId ? titleOf(conversation, page) : t("conversation.new");
       setText(title, name);
       title.title = name;
       branch.hidden = !conversationId || !page.turns.length;
@@ -34,6 +34,12 @@ export function topbar(app, root) {
       more.hidden = !conversation;
     },
   );
+
+  /** One that is still being read is not untitled. */
+  function titleOf(conversation, page) {
+    const coming = !conversation && (page.status === "idle" || page.status === "loading");
+    return coming ? t("conversation.loading") : oneLine(conversation?.title) || t("conversation.untitled");
+  }
 }
 
 function current(state) {

@@ -13,6 +13,7 @@ from agent_builder.gateway.routes import (
     slash,
     streams,
     subagents,
+    tasks,
     workspace,
 )
 
@@ -26,6 +27,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *streams.ENDPOINTS,
     *subagents.ENDPOINTS,
     *permissions.ENDPOINTS,
+    *tasks.ENDPOINTS,
     *workspace.ENDPOINTS,
     *slash.ENDPOINTS,
     *document.ENDPOINTS,

@@ -95,6 +95,7 @@ export const page = {
   "conversation.gone": "This Conversation was deleted in another place.",
   "conversation.gone_kept": "This Conversation was deleted in another place. Your draft is here, for a new one.",
   "conversation.list_failed": "The Conversations could not be read.",
+  "conversation.loading": "Loading…",
   "conversation.name": "Title",
   "conversation.new": "New conversation",
   "conversation.none": "No Conversations yet.",

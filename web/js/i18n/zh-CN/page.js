@@ -95,6 +95,7 @@ export const page = {
   "conversation.gone": "此会话已在别处被删除。",
   "conversation.gone_kept": "此会话已在别处被删除。你的草稿保留在这里，可用于新会话。",
   "conversation.list_failed": "无法读取会话列表。",
+  "conversation.loading": "正在加载…",
   "conversation.name": "标题",
   "conversation.new": "新会话",
   "conversation.none": "还没有会话。",
