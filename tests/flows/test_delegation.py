@@ -188,6 +188,20 @@ async def test_a_stopped_child_is_no_answer(two: Two) -> None:
     assert (await two.chain())[0]["state"] == "cancelled"
 
 
+async def test_a_delegation_is_a_task_that_can_be_cancelled_by_itself(two: Two) -> None:
+    gate = Gate()
+    asking = await two.begin(two.ask(), gated(gate, text("never")), text("Without Bob, then."))
+    await two.fake.asked(two.first_chat + 2)
+    task = f"{two.gateway.agent}/tasks/{(await two.chain())[0]['task_id']}"
+    assert (await two.gateway.ok("GET", task))["kind"] == "delegate"
+    assert (await two.gateway.ok("POST", f"{task}/cancel")) == {"outcome": "accepted"}
+    run = await asking.ended()
+    gate.open()
+    assert (outcomes(run), run.text) == ([("failed", "child_cancelled")], "Without Bob, then.")
+    assert ((await two.gateway.ok("GET", task))["state"], (await two.child_turn())["state"]) == ("cancelled", "cancelled")
+    assert (await two.gateway.ok("POST", f"{task}/cancel")) == {"outcome": "stale"}
+
+
 async def test_a_delegation_has_its_own_time(two: Two) -> None:
     asking = await two.begin(two.ask(), WRITE, text("too late"))
     await pending(two)

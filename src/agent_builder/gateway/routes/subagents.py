@@ -8,6 +8,7 @@ from agent_builder.gateway.answers import ChildAnswer, LetterAnswer, SubagentAns
 from agent_builder.gateway.endpoint import Call, Endpoint, reply
 from agent_builder.gateway.routes.sessions import ONE as CONVERSATION
 from agent_builder.protocol.errors import AgentDamaged, AgentDraining
+from agent_builder.protocol.ids import AgentId
 from agent_builder.storage.delegations import DelegationRow
 
 
@@ -17,10 +18,10 @@ async def list_subagents(call: Call) -> ASGIApp:
     return reply(SubagentsAnswer(items=[_subagent(row, names) for row in rows]))
 
 
-def _subagent(row: DelegationRow, names: Mapping[str, str]) -> SubagentAnswer:
+def _subagent(row: DelegationRow, names: Mapping[AgentId, str]) -> SubagentAnswer:
     agent_id = row.child.agent_id
     child = ChildAnswer(
-        agent_id=agent_id, agent_name=names.get(agent_id, row.child_agent_name), conversation_id=row.child.conversation_id,
+        agent_id=agent_id, agent_name=names.get(AgentId(agent_id), row.child_agent_name), conversation_id=row.child.conversation_id,
         run_id=row.child_run_id, deleted=agent_id not in names,
     )
     mailbox = [LetterAnswer(direction=one.direction, text=one.text, created_at=one.created_at) for one in row.letters]
