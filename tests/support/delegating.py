@@ -86,6 +86,12 @@ class Two:
         """The Conversations of the other Agent."""
         return list((await self.gateway.ok("GET", f"{self.bob}/sessions"))["items"])
 
+    async def other_gone(self) -> None:
+        """Returns when the other Agent is deleted to its end."""
+        async with asyncio.timeout(20):
+            while (await self.gateway.call("GET", self.bob)).status_code != 404:
+                await asyncio.sleep(0.01)
+
     async def nothing_left(self) -> None:
         async with asyncio.timeout(10):
             while self.gateway.worker_pids() or list(self.gateway.root.glob(".runtime/agents/*/runs/*")):

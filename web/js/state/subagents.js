@@ -1,5 +1,5 @@
 /** Whom the Runs of each Conversation have asked, and what came of it. */
-import { keepSame } from "./agents.js";
+import { agentById, keepSame } from "./agents.js";
 import { only } from "./memory.js";
 import { runOf } from "./run_events.js";
 import { pageOf } from "./turns.js";
@@ -56,4 +56,14 @@ function hasBegun({ tool_id: toolId, phase, outcome }) {
 /** Whether a call is under way, or the chain says that a delegation is. */
 export function delegates(state) {
   return delegationMark(state).includes(" started") || subagentsOf(state, state.view.conversationId).some(isGoing);
+}
+
+/**
+ * The Agent that was asked, as the list tells of it now.
+ * @returns {"there"|"waits"|"deleted"} `waits`: for the operator, while the delegation goes on
+ */
+export function otherAgent(state, subagent) {
+  const agent = agentById(state, subagent.child.agent_id);
+  if (subagent.child.deleted || (state.agents.status === "ready" && !agent)) return "deleted";
+  return isGoing(subagent) && (agent?.waiting ?? 0) > 0 ? "waits" : "there";
 }

@@ -2,7 +2,6 @@
 import { h, setText, toggle } from "../dom/h.js";
 import { icon } from "../dom/icons.js";
 import { oneLine } from "../dom/plain_text.js";
-import { agentById } from "../state/agents.js";
 import { isGoing } from "../state/subagents.js";
 
 /** @param {object} app */
@@ -19,25 +18,22 @@ export function subagentCard(app) {
   const element = h("section", { class: "card subagent" }, heading, mailbox, h("div", { class: "subagent-actions" }, conversation, run, gone));
   let shown = null;
 
-  /** @param {import("../state/subagents.js").Subagent} subagent */
-  function update(subagent, waits) {
+  /** @param {import("../state/subagents.js").Subagent} subagent @param {"there"|"waits"|"deleted"} other */
+  function update(subagent, other) {
+    const waits = other === "waits";
+    const deleted = other === "deleted";
     if (shown?.mailbox.length !== subagent.mailbox.length) letters.replaceChildren(...subagent.mailbox.map((letter) => letterView(app, letter)));
     shown = subagent;
     setText(name, oneLine(subagent.child.agent_name));
     setText(standing, standingWords(app, subagent, waits));
     toggle(element, "waits", waits);
     toggle(element, "bad", !isGoing(subagent) && subagent.state !== "completed");
-    conversation.hidden = subagent.child.deleted;
-    run.hidden = subagent.child.deleted || !subagent.child.run_id;
-    gone.hidden = !subagent.child.deleted;
+    conversation.hidden = deleted;
+    run.hidden = deleted || !subagent.child.run_id;
+    gone.hidden = !deleted;
   }
 
   return { element, update };
-}
-
-/** Whether the other Agent, as the list tells, waits for the operator while the delegation goes on. */
-export function waitsForOperator(state, subagent) {
-  return isGoing(subagent) && (agentById(state, subagent.child.agent_id)?.waiting ?? 0) > 0;
 }
 
 function standingWords({ words: { t, tOr, has } }, { state, code }, waits) {

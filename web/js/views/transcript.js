@@ -6,8 +6,7 @@ import { markReading } from "../dom/reading_place.js";
 import { createScrollFollower } from "../dom/scroll_follower.js";
 import { isActive, pageOf } from "../state/turns.js";
 import { runOf } from "../state/run_events.js";
-import { subagentsOf } from "../state/subagents.js";
-import { waitsForOperator } from "./subagent_card.js";
+import { otherAgent, subagentsOf } from "../state/subagents.js";
 import { turnCard } from "./turn_card.js";
 import { welcome } from "./welcome.js";
 
@@ -93,9 +92,9 @@ export function transcript(app, root) {
     const rows = page.turns.map((turn) => {
       const old = before.get(turn.turn_id);
       const subagent = asked.get(turn.run_id) ?? null;
-      const waits = Boolean(subagent) && waitsForOperator(state, subagent);
-      const same = old && old.turn === turn && old.run === runs[turn.run_id] && old.subagent === subagent && old.waits === waits;
-      return same ? old : { turn, run: runs[turn.run_id], subagent, waits };
+      const other = subagent && otherAgent(state, subagent);
+      const same = old && old.turn === turn && old.run === runs[turn.run_id] && old.subagent === subagent && old.other === other;
+      return same ? old : { turn, run: runs[turn.run_id], subagent, other };
     });
     return drawn.length === rows.length && rows.every((row, index) => row === drawn[index]) ? drawn : rows;
   }

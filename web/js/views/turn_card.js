@@ -25,12 +25,12 @@ export function turnCard(app, first) {
   const element = h("article", { class: "turn" }, h("section", { class: "turn-user" }, heading, user, chips), body, footPlace);
   const parts = { live: null, shown: null, answer: null, files: null, asked: null };
 
-  function update({ turn, run = emptyRun, subagent = null, waits = false }) {
+  function update({ turn, run = emptyRun, subagent = null, other = null }) {
     if (parts.files !== turn.attachments) drawChips(app, chips, turn.attachments ?? []);
     parts.files = turn.attachments;
     if (subagent) {
       parts.asked ??= subagentCard(app);
-      parts.asked.update(subagent, waits);
+      parts.asked.update(subagent, other);
     }
     if (isActive(turn)) showLive(turn, run);
     else showDurable(turn, run);

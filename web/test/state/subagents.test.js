@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { initialState, reduce } from "../../js/state/root.js";
-import { delegates, delegationMark, subagentsOf } from "../../js/state/subagents.js";
-import { waitsForOperator } from "../../js/views/subagent_card.js";
+import { delegates, delegationMark, otherAgent, subagentsOf } from "../../js/state/subagents.js";
 
 const CHILD = { agent_id: "bob", agent_name: "Bob", conversation_id: "c-2", deleted: false };
 const going = (changes = {}) => ({ task_id: "t-1", run_id: "r-1", state: "running", child: CHILD, mailbox: [], created_at: "x", ...changes });
@@ -54,9 +53,11 @@ test("it is looked at again until call and chain have ended", () => {
   assert.equal(delegates(loaded(finish("ok"), going({ state: "completed" }))), false);
 });
 
-test("the other Agent waits for the operator only while it is asked", () => {
+test("the other Agent waits for the operator only while it is asked, and may be gone", () => {
   const state = reduce(initialState(), { type: "agents/loaded", items: [{ agent_id: "bob", name: "Bob", waiting: 1 }] });
-  assert.equal(waitsForOperator(state, going()), true);
-  assert.equal(waitsForOperator(state, going({ state: "completed" })), false);
-  assert.equal(waitsForOperator(initialState(), going()), false);
+  assert.equal(otherAgent(state, going()), "waits");
+  assert.equal(otherAgent(state, going({ state: "completed" })), "there");
+  assert.equal(otherAgent(initialState(), going()), "there");
+  assert.equal(otherAgent(reduce(state, { type: "agent/removed", agentId: "bob" }), going()), "deleted");
+  assert.equal(otherAgent(state, going({ child: { ...CHILD, deleted: true } })), "deleted");
 });
