@@ -9,10 +9,12 @@ from typing import get_args
 import pytest
 
 from agent_builder.agents.phase import Phase
+from agent_builder.agents.research_envs import ResearchState
+from agent_builder.capsule.research_install import FaultCode
 from agent_builder.commands.said import SENTENCES
 from agent_builder.commands.slash_commands import SLASH_COMMANDS
 from agent_builder.context.projection import Reason as MeterReason
-from agent_builder.gateway.answers import HealthAnswer, PreparationAnswer, TurnState
+from agent_builder.gateway.answers import HealthAnswer, PreparationAnswer, ResearchProgressAnswer, TurnState
 from agent_builder.llm.entries import ModelOff
 from agent_builder.llm.models import State as ModelState
 from agent_builder.protocol.errors import AgentBuilderError, leaf_classes
@@ -105,6 +107,12 @@ def test_every_state_of_the_server_a_turn_and_its_preparation_has_a_name(catalog
     server = [f"server.{word}" for word in _values(HealthAnswer, "status")] + [f"model_state.{word}" for word in get_args(ModelState)]
     preparation = [f"preparation.{word}" for word in _values(PreparationAnswer, "state")]
     assert _without_words(catalogs, turns + server + preparation) == []
+
+
+def test_every_state_step_and_failure_of_a_research_environment_has_words(catalogs: dict[str, dict[str, object]]) -> None:
+    states = [f"research.state_{state}" for state in ResearchState if state is not ResearchState.INSTALLING]
+    steps = [f"research.step_{step}" for step in _values(ResearchProgressAnswer, "step")]
+    assert _without_words(catalogs, states + steps + [f"research.fault_{code}" for code in get_args(FaultCode)]) == []
 
 
 def test_every_refusal_of_a_file_and_of_a_model_has_a_reason(catalogs: dict[str, dict[str, object]]) -> None:

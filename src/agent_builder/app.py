@@ -16,8 +16,10 @@ from starlette.types import ASGIApp
 
 from agent_builder.agents.lifecycle import Lifecycle, open_registry_database
 from agent_builder.agents.registry import AgentRegistry
+from agent_builder.agents.research_envs import ResearchEnvs
 from agent_builder.agents.runtime import SharedParts, open_runtime
 from agent_builder.capsule.instructions import restore_default
+from agent_builder.capsule.research_install import PackageSource
 from agent_builder.capsule.worker_env import verify_worker_env, write_worker_env
 from agent_builder.commands.bus import CommandBus
 from agent_builder.commands.carriers import command_bus
@@ -116,7 +118,9 @@ async def _build(settings: Settings, clock: Clock, stack: AsyncExitStack) -> App
         broker=ModelBroker(models, clock), page_key=secrets.token_bytes(), semantic_summary=settings.semantic_summary,
         context_reveal=settings.context_reveal, start_task=start_task, delegations=delegations,
     )
-    registry = await _open_registry(shared, start_task, stack)
+    source = PackageSource(settings.downloads, settings.package_environment)
+    research = ResearchEnvs(checkout, source, clock, active, start_task)
+    registry = await _open_registry(shared, research, start_task, stack)
     bus = command_bus(registry, active, models)
     services = Services(
         registry=registry, bus=bus, models=models, live=live, clock=clock, web=checkout.web, port=settings.port,
@@ -153,7 +157,7 @@ async def _background() -> AsyncIterator[Spawn]:
         raise failure
 
 
-async def _open_registry(shared: SharedParts, start_task: Spawn, stack: AsyncExitStack) -> AgentRegistry:
+async def _open_registry(shared: SharedParts, research: ResearchEnvs, start_task: Spawn, stack: AsyncExitStack) -> AgentRegistry:
     database = await open_registry_database(shared.checkout)
     stack.push_async_callback(database.close)
     lifecycle = Lifecycle(
@@ -163,7 +167,7 @@ async def _open_registry(shared: SharedParts, start_task: Spawn, stack: AsyncExi
     registry = AgentRegistry(
         lifecycle, open_runtime=lambda row: open_runtime(row.agent_id, row.generation, shared), drain=shared.active.drain,
         active_runs=lambda agent_id: len(shared.active.of_agent(agent_id)), delete_children=shared.delegations.delete_children,
-        spawn=start_task,
+        research=research, spawn=start_task,
     )
     stack.push_async_callback(registry.close)
     stack.push_async_callback(shared.workers.close)

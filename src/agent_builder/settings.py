@@ -8,6 +8,10 @@ from pathlib import Path
 from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.limits import GATEWAY_PORT
 
+_PACKAGE_VARIABLES = (
+    "UV_DEFAULT_INDEX", "UV_INDEX_URL", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+)
 DEFAULT_PORT = GATEWAY_PORT
 HIGHEST_PORT = (1 << 16) - 1
 
@@ -18,6 +22,9 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """`downloads`: a folder of package files that is looked into first. `package_environment`: where packages come from, for the one
+    program that fetches them."""
+
     checkout: Checkout
     host: str
     port: int
@@ -25,6 +32,8 @@ class Settings:
     allowed_hosts: tuple[str, ...]
     semantic_summary: bool
     context_reveal: bool
+    downloads: Path | None
+    package_environment: Mapping[str, str]
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -39,6 +48,8 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         allowed_hosts=tuple(host.strip().lower() for host in environment.get("AGENT_BUILDER_ALLOWED_HOSTS", "").split(",") if host.strip()),
         semantic_summary=environment.get("HARNESS_V2_SEMANTIC_SUMMARY_V2", "1") != "0",
         context_reveal=environment.get("HARNESS_V2_CONTEXT_REVEAL") == "1",
+        downloads=Path(environment["AGENT_BUILDER_DOWNLOADS"]).resolve() if environment.get("AGENT_BUILDER_DOWNLOADS") else None,
+        package_environment={name: environment[name] for name in _PACKAGE_VARIABLES if environment.get(name)},
     )
 
 

@@ -13,9 +13,9 @@ from agent_builder.agents.agent_files import (
     make_roots,
     make_runtime_directories,
     remove_agent_files,
-    remove_tree,
     write_manifest,
 )
+from agent_builder.capsule.remove_tree import remove_tree
 from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.ids import AgentId
 from agent_builder.storage.registry import AgentRow, AgentState
@@ -97,7 +97,7 @@ def test_a_tree_goes_also_where_its_directories_are_sealed(tmp_path: Path) -> No
     (root / "a" / "b" / "file").touch(mode=0o400)
     for path in (root / "a" / "b", root / "a", root):
         path.chmod(0o000)
-    script = "import sys; from pathlib import Path; from agent_builder.agents.agent_files import remove_tree; remove_tree(Path(sys.argv[1]))"
+    script = "import sys; from pathlib import Path; from agent_builder.capsule.remove_tree import remove_tree; remove_tree(Path(sys.argv[1]))"
     run_unprivileged(script, root)
     assert not root.exists()
 

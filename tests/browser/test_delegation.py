@@ -38,10 +38,10 @@ async def test_a_delegation_is_followed_from_its_card(gateway: Gateway, fake: Fa
         await expect(page.locator(".user-text")).to_contain_text("+++ please")
         await bench.approve.click()
         gate.open()
-        await expect((await bench.answered(1))).to_contain_text("I wrote it.")
+        await expect(await bench.answered(1)).to_contain_text("I wrote it.")
 
         await page.go_back()
-        await expect((await bench.answered(1))).to_contain_text("Bob wrote a note.")
+        await expect(await bench.answered(1)).to_contain_text("Bob wrote a note.")
         await expect(card.locator(".subagent-state")).to_contain_text(said["done"])
         await card.locator("summary").click()
         await expect(card.locator(".subagent-letter p").last).to_have_text("I wrote it.")

@@ -13,8 +13,10 @@ from starlette.applications import Starlette
 
 from agent_builder.agents.lifecycle import Lifecycle, open_registry_database
 from agent_builder.agents.registry import AgentRegistry
+from agent_builder.agents.research_envs import ResearchEnvs
 from agent_builder.agents.runtime import SharedParts, open_runtime
 from agent_builder.capsule.instructions import restore_default
+from agent_builder.capsule.research_install import PackageSource
 from agent_builder.capsule.worker_env import verify_worker_env, write_worker_env
 from agent_builder.commands.bus import CommandBus
 from agent_builder.commands.carriers import command_bus
@@ -148,6 +150,7 @@ async def _registry(shared: SharedParts, start: Any, stack: AsyncExitStack) -> A
     registry = AgentRegistry(
         lifecycle, open_runtime=lambda row: open_runtime(row.agent_id, row.generation, shared), drain=shared.active.drain,
         active_runs=lambda agent_id: len(shared.active.of_agent(agent_id)), delete_children=shared.delegations.delete_children,
+        research=ResearchEnvs(shared.checkout, PackageSource(None, {}), shared.clock, shared.active, start),
         spawn=start,
     )
     stack.push_async_callback(registry.close)

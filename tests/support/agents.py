@@ -8,10 +8,13 @@ from pathlib import Path
 
 from agent_builder.agents.lifecycle import Converged, Lifecycle, open_registry_database
 from agent_builder.agents.registry import AgentRegistry
+from agent_builder.agents.research_envs import ResearchEnvs
 from agent_builder.capsule.instructions import restore_default
+from agent_builder.capsule.research_install import PackageSource
 from agent_builder.capsule.worker_env import verify_worker_env, write_worker_env
 from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.limits import DATABASE_BYTES
+from agent_builder.runs.active import ActiveRuns
 from agent_builder.storage.database import Database
 from agent_builder.storage.delegations import Place
 from agent_builder.storage.migrations import AGENT_MIGRATIONS
@@ -83,7 +86,9 @@ async def opened(checkout: Checkout, **parts: object) -> AsyncIterator[Opened]:
     async with asyncio.TaskGroup() as tasks:
         registry = AgentRegistry(
             lifecycle, open_runtime=open_runtime, drain=drain, active_runs=lambda agent_id: everything.runs.get(agent_id, 0),
-            delete_children=delete_children, spawn=tasks.create_task,
+            delete_children=delete_children,
+            research=ResearchEnvs(checkout, PackageSource(None, {}), FixedClock(), ActiveRuns(tasks.create_task), tasks.create_task),
+            spawn=tasks.create_task,
         )
         everything = Opened(checkout, registry, lifecycle, Converged(), tasks)
         everything.gate.set()

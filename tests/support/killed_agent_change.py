@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from agent_builder.agents import agent_files, lifecycle
+from agent_builder.capsule import remove_tree as trees
 from agent_builder.capsule.instructions import restore_default
 from agent_builder.capsule.worker_env import write_worker_env
 from agent_builder.protocol.checkout import Checkout
@@ -57,7 +58,7 @@ async def main(root: str, change: str, steps: str) -> None:
         for module in (lifecycle, agent_files):
             if hasattr(module, name):
                 setattr(module, name, counted(getattr(module, name)))
-    agent_files.shutil = SimpleNamespace(rmtree=half_removed)
+    trees.shutil = SimpleNamespace(rmtree=half_removed)
     Database.run, Database.open = counted(Database.run), staticmethod(counted(Database.open))
     left[0] = int(steps)
     await CHANGES[change](agents)

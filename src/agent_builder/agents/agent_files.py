@@ -4,9 +4,9 @@ Directories have mode 0700 and files 0600 whatever the umask. All of this blocks
 """
 
 import os
-import shutil
 from pathlib import Path
 
+from agent_builder.capsule.remove_tree import remove_tree
 from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.digest import canonical_json
 from agent_builder.protocol.ids import AgentId
@@ -64,26 +64,6 @@ def remove_agent_files(checkout: Checkout, agent_id: AgentId) -> None:
     """The runtime root first: while data is left, so is the Agent's row."""
     remove_tree(checkout.agent_runtime(agent_id))
     remove_tree(checkout.agent_data(agent_id))
-
-
-def remove_tree(path: Path) -> None:
-    """A directory with all in it, also where its owner may not write in it; a link is removed, never followed."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-        return
-    if path.exists():
-        _open_up(path)
-        shutil.rmtree(path)
-
-
-def _open_up(path: Path) -> None:
-    """Each directory before it is listed; `walk` does not follow links and comes to a directory after its parent."""
-    path.chmod(_DIRECTORY_MODE)
-    for parent, names, _ in os.walk(path):
-        for name in names:
-            directory = Path(parent, name)
-            if not directory.is_symlink():
-                directory.chmod(_DIRECTORY_MODE)
 
 
 def _make_private(path: Path) -> None:

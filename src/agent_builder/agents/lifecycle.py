@@ -22,11 +22,12 @@ from agent_builder.agents.agent_files import (
     make_roots,
     make_runtime_directories,
     remove_agent_files,
-    remove_tree,
     write_manifest,
 )
 from agent_builder.agents.orphans import KeptConversations, delete_conversations, kept_conversations, orphans
 from agent_builder.capsule.paths import FileRefused
+from agent_builder.capsule.remove_tree import remove_tree
+from agent_builder.capsule.research_env import converge as converge_research_env
 from agent_builder.conversations.recovery import recover
 from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.errors import AgentBuilderError, AgentDamaged, AgentDraining, ProtectedAgent, SandboxFailed
@@ -257,10 +258,12 @@ class Lifecycle:
             result.notes.append(f"Agent {row.agent_id}, {row.state}: {error}")
 
     async def _refresh(self, row: AgentRow, result: Converged) -> None:
-        """An active Agent has instructions, one environment, and no Turn that runs."""
+        """An active Agent has instructions, one environment, a whole research environment or none, and no Turn that runs."""
         if row.state is not AgentState.ACTIVE:
             return
         try:
+            if await asyncio.to_thread(converge_research_env, self.checkout, row.agent_id):
+                result.notes.append(f"Removed the unfinished research environment of Agent {row.agent_id}.")
             await asyncio.to_thread(self._tidy, row)
             self._require_data(row.agent_id)
             async with self._opened(row.agent_id) as database:

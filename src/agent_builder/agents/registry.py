@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_builder.agents.lifecycle import Converged, Lifecycle
 from agent_builder.agents.phase import Facts, Phase, derive_phase
+from agent_builder.agents.research_envs import ResearchEnvs, ResearchStatus
 from agent_builder.conversations.titles import checked_title
 from agent_builder.protocol.delegation import OtherAgent
 from agent_builder.protocol.errors import AgentDamaged, AgentDraining, NotFound, ProtectedAgent
@@ -44,8 +45,8 @@ class AgentView:
 
 class AgentRegistry:
     """`open_runtime` makes an Agent's object graph; `drain` ends all Runs of an Agent and returns when they have left
-    nothing; `active_runs` counts them; `delete_children` removes Conversations that its delegations made in other Agents; `spawn` starts
-    background work, in a TaskGroup that outlives requests."""
+    nothing; `active_runs` counts them; `delete_children` removes Conversations that its delegations made in other Agents; `research`: what
+    changes the Agents' research environments; `spawn` starts background work, in a TaskGroup that outlives requests."""
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class AgentRegistry:
         drain: Callable[[str], Awaitable[None]],
         active_runs: Callable[[str], int],
         delete_children: Callable[[Sequence[Place]], Awaitable[None]],
+        research: ResearchEnvs,
         spawn: Spawn,
     ) -> None:
         self._lifecycle = lifecycle
@@ -62,6 +64,7 @@ class AgentRegistry:
         self._drain = drain
         self._active_runs = active_runs
         self._delete_children = delete_children
+        self._research = research
         self._spawn = spawn
         self._rows: dict[str, AgentRow] = {}
         self._opened: dict[str, AgentRuntime] = {}
@@ -109,12 +112,28 @@ class AgentRegistry:
         """Fences the Agent and returns; the new generation is built in the background, the view's phase shows it.
         Raises NotFound, ProtectedAgent, AgentDraining (another change is in progress)."""
         row = await self.get(agent_id)
+        if self._research.changing(row.agent_id):
+            raise AgentDraining
         return await self._undisturbed(self._begin(row.agent_id, AgentState.UPGRADING, self._finish_upgrade))
 
     async def delete(self, agent_id: str) -> AgentRow:
-        """Fences the Agent and returns; everything of it goes in the background. Raises as `upgrade` does."""
+        """Fences the Agent and returns; everything of it goes in the background, an installation in progress is ended. Raises as
+        `upgrade` does."""
         row = await self.get(agent_id)
         return await self._undisturbed(self._begin(row.agent_id, AgentState.DELETING, self._finish_deletion))
+
+    async def research_status(self, agent_id: str) -> ResearchStatus:
+        """Raises NotFound."""
+        return self._research.status((await self.get(agent_id)).agent_id)
+
+    async def install_research(self, agent_id: str) -> ResearchStatus:
+        """Begins in the background; the status shows the progress. Raises NotFound, AgentDraining (another change is in progress),
+        AgentBusy (active Runs)."""
+        return self._research.install(self._changeable(agent_id).agent_id)
+
+    async def remove_research(self, agent_id: str) -> None:
+        """Returns when it is gone; ends an installation in progress. Raises as `install_research` does."""
+        await self._undisturbed(self._research.remove(self._changeable(agent_id).agent_id))
 
     async def runtime(self, agent_id: str) -> "AgentRuntime":
         """Opened on first use. Raises NotFound, AgentDraining, AgentDamaged, StorageFull."""
@@ -180,6 +199,7 @@ class AgentRegistry:
     async def _finish_deletion(self, row: AgentRow) -> None:
         try:
             await self._retire(row)
+            await self._research.stop(row.agent_id)
             children = await self._lifecycle.children(row)
             await self._lifecycle.delete(row)
         except Exception:  # noqa: BLE001 - logged; the row says deleting, and the next start goes on from here
@@ -187,6 +207,7 @@ class AgentRegistry:
             return
         for known in (self._rows, self._damaged, self._locks):
             known.pop(row.agent_id, None)
+        self._research.forget(row.agent_id)
         await self._delete_children(children)
 
     def _replace_row(self, row: AgentRow) -> None:
@@ -223,12 +244,16 @@ class AgentRegistry:
         """Keeps two first requests from opening one Agent twice, and a change from closing it while it opens."""
         return self._locks.setdefault(agent_id, asyncio.Lock())
 
-    def _must_serve(self, agent_id: str) -> None:
+    def _changeable(self, agent_id: str) -> AgentRow:
         row = self._rows.get(agent_id)
         if row is None:
             raise NotFound
         if self._closed or row.state is not AgentState.ACTIVE:
             raise AgentDraining
+        return row
+
+    def _must_serve(self, agent_id: str) -> None:
+        self._changeable(agent_id)
         if agent_id in self._damaged:
             raise AgentDamaged(self._damaged[agent_id])
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_builder.capsule.leftovers import remove_reserved_temps
-from agent_builder.context.inputs import Surroundings
+from agent_builder.capsule.research_env import installed
+from agent_builder.context.inputs import Surroundings, joined
 from agent_builder.conversations.admission import Admission
 from agent_builder.conversations.engine import EngineParts
 from agent_builder.conversations.engines import QueryEngines
@@ -31,6 +32,9 @@ from agent_builder.tasks.background import BackgroundTasks, TaskParts
 from agent_builder.tasks.subagents import Delegations, Subagents
 from agent_builder.tools.broker import CapabilityBroker
 from agent_builder.tools.permissions import Permissions
+
+DOCUMENT_TOOLS = frozenset({"document/extract_text"})
+"""What a research environment makes possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,8 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
     )
 
     async def surroundings(conversation_id: str | None) -> Surroundings:
-        return await subagents.around(conversation_id)
+        documents = Surroundings(tools=DOCUMENT_TOOLS if installed(checkout, agent_id) else frozenset())
+        return joined(documents, await subagents.around(conversation_id))
 
     admission = Admission(
         database=database, models=shared.models, broker=shared.broker, workspace=workspace,

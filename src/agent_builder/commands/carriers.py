@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from agent_builder.agents.registry import AgentRegistry
+from agent_builder.agents.research_envs import ResearchStatus
 from agent_builder.agents.runtime import AgentRuntime
 from agent_builder.commands import command_types as ask
 from agent_builder.commands.bus import CommandBus
@@ -26,6 +27,8 @@ def command_bus(registry: AgentRegistry, active: ActiveRuns, models: Models) -> 
     bus.carry(ask.RenameAgent, carry.rename_agent)
     bus.carry(ask.UpgradeAgent, carry.upgrade_agent)
     bus.carry(ask.DeleteAgent, carry.delete_agent)
+    bus.carry(ask.InstallResearchEnv, carry.install_research_env)
+    bus.carry(ask.RemoveResearchEnv, carry.remove_research_env)
     bus.carry(ask.CreateConversation, carry.create_conversation)
     bus.carry(ask.RenameConversation, carry.rename_conversation)
     bus.carry(ask.DeleteConversation, carry.delete_conversation)
@@ -59,6 +62,12 @@ class Carriers:
 
     async def delete_agent(self, command: ask.DeleteAgent) -> AgentRow:
         return await self.registry.delete(command.agent_id)
+
+    async def install_research_env(self, command: ask.InstallResearchEnv) -> ResearchStatus:
+        return await self.registry.install_research(command.agent_id)
+
+    async def remove_research_env(self, command: ask.RemoveResearchEnv) -> None:
+        await self.registry.remove_research(command.agent_id)
 
     async def create_conversation(self, command: ask.CreateConversation) -> ConversationRow:
         return await (await self._runtime(command.agent_id)).engines.create(command.title)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from agent_builder.agents.research_envs import ResearchStatus
 from agent_builder.conversations.engine import Accepted, Submission
 from agent_builder.conversations.engines import Continued
 from agent_builder.storage.conversations import ConversationRow
@@ -40,6 +41,16 @@ class UpgradeAgent(Command[AgentRow]):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAgent(Command[AgentRow]):
+    agent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstallResearchEnv(Command[ResearchStatus]):
+    agent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveResearchEnv(Command[None]):
     agent_id: str
 
 

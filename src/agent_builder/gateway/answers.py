@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent_builder.capsule.research_install import FaultCode
 from agent_builder.protocol.errors import leaf_classes
 from agent_builder.protocol.events import Event
 from agent_builder.protocol.messages import Usage
@@ -85,6 +86,40 @@ class AgentAnswer(Answer):
 
 class AgentsAnswer(Answer):
     items: list[AgentAnswer]
+
+
+class PackageAnswer(Answer):
+    name: str
+    version: str
+
+
+class ResearchProgressAnswer(Answer):
+    """`waiting`: for the installation of another Agent. `packages_done`: how many are fetched and in place; `packages_total` is 0 while it waits."""
+
+    step: Literal["waiting", "downloading", "checking", "finishing"]
+    packages_done: int
+    packages_total: int
+    elapsed_s: int
+
+
+class ResearchErrorAnswer(Answer):
+    """Why the last installation failed, and in `message` what helps. Nothing was installed; what was downloaded is kept."""
+
+    code: FaultCode
+    message: str
+
+
+class ResearchEnvAnswer(Answer):
+    """An Agent's research and document environment. `version`, `packages` and `installed_at` of the installed one. `outdated`: one is
+    there that was made for another version of Agent Builder or of Python; no Run uses it."""
+
+    state: Literal["absent", "installing", "installed", "removing", "failed"]
+    version: str | None = None
+    packages: list[PackageAnswer] | None = None
+    installed_at: datetime | None = None
+    outdated: bool = False
+    progress: ResearchProgressAnswer | None = None
+    error: ResearchErrorAnswer | None = None
 
 
 class ModelAnswer(Answer):

@@ -21,6 +21,15 @@ class Checkout:
         return self.root / "config/models.toml"
 
     @property
+    def research_lock(self) -> Path:
+        """The packages of a research environment, each with its version and the hashes of its files."""
+        return self.root / "config/research-documents.txt"
+
+    @property
+    def uv(self) -> Path:
+        return self.root / ".tools/uv/bin/uv"
+
+    @property
     def data(self) -> Path:
         return self.root / "data"
 
@@ -43,6 +52,10 @@ class Checkout:
 
     def state_db(self, agent: AgentId) -> Path:
         return self.agent_data(agent) / "state.sqlite"
+
+    def research_record(self, agent: AgentId) -> Path:
+        """What says that a research environment is whole, and which one it is."""
+        return self.agent_data(agent) / "dependencies/research-documents.json"
 
     @property
     def runtime(self) -> Path:
@@ -85,6 +98,9 @@ class Checkout:
 
     def worker_env(self, agent: AgentId, generation: int) -> Path:
         return self.agent_runtime(agent) / "worker-env" / str(generation)
+
+    def research_env(self, agent: AgentId) -> Path:
+        return self.agent_runtime(agent) / "dependencies/research-documents"
 
     def runs(self, agent: AgentId) -> Path:
         return self.agent_runtime(agent) / "runs"

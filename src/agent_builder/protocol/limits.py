@@ -231,6 +231,9 @@ REPLAY_PAGE = 200  # events: in one page of a replay or audit
 # agents
 AGENTS = 32  # Agents: in all
 DRAIN_S = 10  # seconds: a drained Agent's Runs may take to end
+RESEARCH_INSTALL_S = 600  # seconds: the installation of a research environment, from its turn
+INSTALLER_GRACE_S = 0.2  # seconds: between the stages in which a package installer is ended
+PACKAGE_OUTPUT_BYTES = 4096  # bytes: kept tail of what a package installer says
 
 # delegations
 DELEGATIONS = 2  # delegations: at the same time, of all Agents together

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from agent_builder.protocol.errors import RunLimit
+from agent_builder.protocol.errors import AgentBusy, AgentDraining, RunLimit
 from agent_builder.protocol.limits import ACTIVE_RUNS
 from agent_builder.runs.run import Run
 from agent_builder.runs.workers import Spawn
@@ -19,6 +19,7 @@ class ActiveRuns:
         self._reserved: dict[str, str] = {}  # Run to Agent
         self._runs: dict[str, Run] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._fenced: dict[str, str] = {}  # Agent to the sentence that says why
         self._changed = asyncio.Event()  # of the next slot that becomes free
 
     @property
@@ -26,7 +27,9 @@ class ActiveRuns:
         return len(self._reserved) + len(self._runs)
 
     def reserve(self, agent_id: str, run_id: str) -> None:
-        """Raises RunLimit."""
+        """Raises RunLimit, AgentDraining (the Agent is fenced)."""
+        if agent_id in self._fenced:
+            raise AgentDraining(self._fenced[agent_id])
         if self.count >= ACTIVE_RUNS:
             raise RunLimit
         self._reserved[run_id] = agent_id
@@ -35,6 +38,15 @@ class ActiveRuns:
         """Gives up a reservation; without effect once the Run has started."""
         if self._reserved.pop(run_id, None) is not None:
             self._tell()
+
+    def fence(self, agent_id: str, reason: str) -> None:
+        """No Run of this Agent begins until `unfence`. Raises AgentBusy while one is active or about to start."""
+        if self.of_agent(agent_id) or agent_id in self._reserved.values():
+            raise AgentBusy
+        self._fenced[agent_id] = reason
+
+    def unfence(self, agent_id: str) -> None:
+        self._fenced.pop(agent_id, None)
 
     def start(self, run: Run) -> None:
         """Turns the reservation of this Run into the Run itself."""
