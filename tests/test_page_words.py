@@ -14,7 +14,7 @@ from agent_builder.capsule.research_install import FaultCode
 from agent_builder.commands.said import SENTENCES
 from agent_builder.commands.slash_commands import SLASH_COMMANDS
 from agent_builder.context.projection import Reason as MeterReason
-from agent_builder.gateway.answers import HealthAnswer, PreparationAnswer, ResearchProgressAnswer, TurnState
+from agent_builder.gateway.answers import HealthAnswer, PreparationAnswer, ResearchProgressAnswer, TaskAnswer, TurnState
 from agent_builder.llm.entries import ModelOff
 from agent_builder.llm.models import State as ModelState
 from agent_builder.protocol.errors import AgentBuilderError, leaf_classes
@@ -113,6 +113,12 @@ def test_every_state_step_and_failure_of_a_research_environment_has_words(catalo
     states = [f"research.state_{state}" for state in ResearchState if state is not ResearchState.INSTALLING]
     steps = [f"research.step_{step}" for step in _values(ResearchProgressAnswer, "step")]
     assert _without_words(catalogs, states + steps + [f"research.fault_{code}" for code in get_args(FaultCode)]) == []
+
+
+def test_every_kind_and_state_of_a_task_has_a_name(catalogs: dict[str, dict[str, object]]) -> None:
+    told_by_code = ("failed",)
+    states = [f"task_state.{word}" for word in _values(TaskAnswer, "state") if word not in told_by_code]
+    assert _without_words(catalogs, states + [f"task_kind.{word}" for word in _values(TaskAnswer, "kind")] + ["task_failed.other"]) == []
 
 
 def test_every_refusal_of_a_file_and_of_a_model_has_a_reason(catalogs: dict[str, dict[str, object]]) -> None:

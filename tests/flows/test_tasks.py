@@ -9,12 +9,11 @@ import pytest_asyncio
 
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.limits import ACTIVE_TASKS, STOP_S
-from tests.support.capability import put
-from tests.support.fake_ollama import FakeOllama
+from tests.support.capability import SLOW, put
+from tests.support.fake_ollama import FakeOllama, Gate, begun, gated, text
 from tests.support.gateway import SYSTEM_AGENT, Gateway, Json
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-LONG = "x = [1, 2]\n" * 30_000  # a dozen of these take seconds to compile
 KIND = {"kind": "runtime-compile"}
 COMMITS = 3  # of one Task: accepted, started, ended
 
@@ -41,9 +40,9 @@ class Tasks:
                 pass
         return made
 
-    def long_sources(self) -> None:
+    def slow_sources(self) -> None:
         for number in range(12):
-            put(self.workspace, f"{number}.py", LONG)
+            put(self.workspace, f"{number}.py", SLOW)
 
     async def submit(self) -> Json:
         response = await self.gateway.call("POST", f"{self.agent}/runs/{self.run}/tasks", KIND)
@@ -61,7 +60,7 @@ class Tasks:
 
     async def begun(self) -> Json:
         """One at work: its process is there."""
-        self.long_sources()
+        self.slow_sources()
         task = await self.submit()
         async with asyncio.timeout(20):
             while not commands(self.gateway):
@@ -168,6 +167,19 @@ async def test_a_deleted_conversation_takes_its_running_task_with_it(tasks: Task
     assert (await again.ended(await again.submit()))["state"] == "completed"
 
 
+async def test_a_run_that_is_active_has_tasks_too_and_a_refused_delete_ends_none(tasks: Tasks, shared: Gateway, shared_fake: FakeOllama) -> None:
+    gate, tasks.conversation = Gate(), await shared.new_conversation()
+    shared_fake.script(gated(gate, text("end"), before=begun("begin")))
+    tasks.run = (await shared.submit(tasks.conversation, "hello"))["run_id"]
+    task = await tasks.begun()
+    assert await code_of(shared, "DELETE", f"{tasks.agent}/sessions/{tasks.conversation}") == (409, "conversation_busy")
+    assert (await tasks.get(task))["state"] == "running"
+    gate.open()
+    assert [event async for event in shared.events(tasks.run)][-1]["type"] == "run.completed"
+    await shared.ok("DELETE", f"{tasks.agent}/sessions/{tasks.conversation}")
+    nothing_left(shared)
+
+
 @pytest.mark.parametrize("change", ["delete", "upgrade"])
 async def test_a_changed_agent_ends_its_tasks_first(shared: Gateway, shared_fake: FakeOllama, change: str) -> None:
     agent = await new_agent(shared)
@@ -214,8 +226,7 @@ async def test_a_power_cut_interrupts_tasks_and_none_is_begun_again(shared: Gate
         assert (await shared.ok("POST", f"{tasks.agent}/tasks/{task['task_id']}/cancel"))["outcome"] == "stale"
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("number", range(1, COMMITS + 1))
+@pytest.mark.parametrize(("number", "when"), [(1, "before"), *((number, "after") for number in range(1, COMMITS + 1))])
 async def test_the_gateway_is_killed_at_a_boundary_of_a_task(shared: Gateway, shared_fake: FakeOllama, number: int, when: str) -> None:
     tasks = await Tasks.begin(shared)
     put(tasks.workspace, "a.py", "x = 1\n")

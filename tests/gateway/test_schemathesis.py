@@ -54,6 +54,7 @@ async def test_schemathesis_finds_no_fault_and_no_undocumented_answer(tmp_path: 
         async with Gateway(tmp_path, fake.port) as gateway:
             conversation = await gateway.new_conversation()
             run = await gateway.run(conversation, "hello")
-            ids = {"agent_id": SYSTEM_AGENT, "conversation_id": conversation, "run_id": run.run_id}
+            task = await gateway.ok("POST", f"{gateway.agent}/runs/{run.run_id}/tasks", {"kind": "runtime-compile"})
+            ids = {"agent_id": SYSTEM_AGENT, "conversation_id": conversation, "run_id": run.run_id, "task_id": task["task_id"]}
             status, output = await schemathesis(gateway, tmp_path, ids)
     assert status == 0, output[-20000:]

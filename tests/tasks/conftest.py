@@ -12,13 +12,12 @@ from agent_builder.storage.tasks import TaskRow
 from agent_builder.storage.turn_rows import TurnRow
 from agent_builder.tasks.active import ActiveTasks
 from agent_builder.tasks.background import BackgroundTasks, TaskParts
-from tests.support.capability import put
+from tests.support.capability import SLOW, put
 from tests.support.clock import MovableClock
 from tests.support.confined import worker_env
 from tests.support.stored import completed, conversation, open_state
 
 __all__ = ["worker_env"]
-LONG = "x = [1, 2]\n" * 30_000  # compiling a dozen of these takes far longer than a cancel
 
 
 @dataclass
@@ -39,9 +38,9 @@ class Bench:
     def file(self, path: str, content: str) -> None:
         put(self.workspace, path, content)
 
-    def long_sources(self) -> None:
+    def slow_sources(self) -> None:
         for number in range(12):
-            self.file(f"{number}.py", LONG)
+            self.file(f"{number}.py", SLOW)
 
     async def submit(self) -> TaskRow:
         return await self.tasks.submit(self.turn.run_id)

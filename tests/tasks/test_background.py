@@ -22,7 +22,7 @@ from agent_builder.protocol.limits import (
     TERMINAL_RETRY_S,
 )
 from agent_builder.storage.conversations import delete_conversation
-from agent_builder.storage.tasks import TaskRow
+from agent_builder.storage.tasks import TaskRow, interrupt_unfinished
 from agent_builder.tasks import background, compile_check
 from tests.tasks.conftest import Bench
 
@@ -115,7 +115,7 @@ async def test_one_that_waits_is_cancelled_without_ever_having_run(bench: Bench)
 
 
 async def test_one_that_runs_is_gone_with_its_process_and_root_when_it_is_cancelled(bench: Bench) -> None:
-    bench.long_sources()
+    bench.slow_sources()
     task = await bench.submit()
     await bench.until_running(task)
     assert await bench.tasks.cancel(task.task_id) == "accepted"
@@ -128,7 +128,7 @@ async def test_one_that_runs_is_gone_with_its_process_and_root_when_it_is_cancel
 
 
 async def test_however_often_it_is_cancelled_it_ends_in_order(bench: Bench) -> None:
-    bench.long_sources()
+    bench.slow_sources()
     task = await bench.submit()
     await bench.until_running(task)
     while bench.parts.active.get(task.task_id) is not None:
@@ -150,7 +150,7 @@ async def test_a_client_that_hangs_up_has_started_a_task_all_the_same(bench: Ben
 async def test_the_wall_clock_ends_it_and_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert CommandBounds(COMMAND_WALL_S, TASK_RESULT_BYTES) == compile_check._BOUNDS
     monkeypatch.setattr(compile_check, "_BOUNDS", CommandBounds(0, TASK_RESULT_BYTES))
-    bench.long_sources()
+    bench.slow_sources()
     task = await bench.ended(await bench.submit())
     assert (task.state, task.code, task.result) == ("failed", "wall_clock", "stopped: it ran longer than 12 seconds, no output")
     assert (bench.left(), commands()) == ([], [])
@@ -191,7 +191,7 @@ async def test_a_fault_is_the_end_of_the_task_alone(
 
 
 async def test_its_end_is_stored_when_the_disk_has_room_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, fulls = background._finish, [None]
+    real, fulls = background.finish_task, [None]
 
     def finish(conn, end) -> None:
         if fulls:
@@ -199,7 +199,7 @@ async def test_its_end_is_stored_when_the_disk_has_room_again(bench: Bench, monk
             raise StorageFull
         real(conn, end)
 
-    monkeypatch.setattr(background, "_finish", finish)
+    monkeypatch.setattr(background, "finish_task", finish)
     bench.file("a.py", "x = 1\n")
     task = await bench.submit()
     active = bench.parts.active.get(task.task_id)
@@ -217,15 +217,29 @@ async def test_closing_does_not_wait_for_room_on_the_disk(bench: Bench, monkeypa
     def full(*_: object, **__: object) -> None:
         raise StorageFull
 
-    monkeypatch.setattr(background, "_finish", full)
+    monkeypatch.setattr(background, "finish_task", full)
     async with bench.parts.command_turn:
         task = await bench.submit()
         await bench.tasks.close()
         assert (await bench.tasks.get(task.task_id)).state == "queued"
 
 
+async def test_an_end_that_cannot_be_stored_at_all_fells_nothing_else(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    bench.file("a.py", "x = 1\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(background, "finish_task", broken)
+        await bench.ended(task := await bench.submit())
+    await asyncio.gather(*bench.running)
+    assert (await bench.tasks.get(task.task_id)).state == "running"
+    await bench.database.run(lambda conn: interrupt_unfinished(conn, bench.parts.clock.now()))
+    assert (await bench.ended(await bench.submit())).state == "completed"
+
+
 async def test_closing_ends_all_and_lets_none_begin(bench: Bench) -> None:
-    bench.long_sources()
+    bench.slow_sources()
     tasks = [await bench.submit() for _ in range(ACTIVE_TASKS)]
     await bench.until_running(tasks[0])
     await asyncio.gather(bench.tasks.close(), bench.tasks.close())
@@ -246,7 +260,7 @@ async def test_one_that_is_just_being_accepted_is_ended_by_closing_too(bench: Be
 
 
 async def test_the_tasks_of_a_conversation_leave_before_it_is_deleted(bench: Bench) -> None:
-    bench.long_sources()
+    bench.slow_sources()
     task = await bench.submit()
     await bench.until_running(task)
     async with bench.tasks.without(bench.turn.conversation_id):

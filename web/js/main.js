@@ -11,6 +11,7 @@ import { createOrganising } from "./flows/organising.js";
 import { keepDrafts, remember, remembered, rememberedDrafts } from "./flows/remembering.js";
 import { createRunning } from "./flows/running.js";
 import { createSending } from "./flows/sending.js";
+import { createTasks } from "./flows/tasks.js";
 import { createWords, pickLocale } from "./i18n/index.js";
 import { initialState, reduce } from "./state/root.js";
 import { createStore } from "./store.js";
@@ -46,6 +47,7 @@ function build() {
   app.approving = createApproving(app);
   app.delegating = createDelegating(app);
   app.organising = createOrganising(app);
+  app.tasks = createTasks(app);
   app.sending = createSending({ ...app, follow: () => app.transcript.follow() });
   Object.assign(app, {
     openDetails: app.looking.openDetails,

@@ -6,7 +6,6 @@ end of the Task. What a dead process left is interrupted at the next start and n
 """
 
 import asyncio
-import functools
 import logging
 import sqlite3
 from collections.abc import AsyncIterator
@@ -141,6 +140,8 @@ class BackgroundTasks:
             outcome = await running.outcome()
             running.handle.left.set()
             await self._write_end(running.row.task_id, outcome)
+        except Exception:
+            log.exception("a Task could not be ended; recovery will do it at the next start")
         finally:
             self._parts.active.remove(running.handle)
 
@@ -149,7 +150,7 @@ class BackgroundTasks:
         while True:
             end = TaskEnd(task_id, outcome.state, outcome.code, outcome.result, self._parts.clock.now())
             try:
-                await self._parts.database.run(functools.partial(_finish, end=end), terminal=True)
+                await self._store(end)
             except NotFound:
                 log.info("Task %s ended after its Conversation was deleted", task_id)
             except StorageFull:
@@ -159,10 +160,12 @@ class BackgroundTasks:
                 log.warning("the end of Task %s could not be stored; it will be interrupted", task_id)
             return
 
+    async def _store(self, end: TaskEnd) -> None:
+        def transaction(conn: sqlite3.Connection) -> None:
+            finish_task(conn, end)
+            notify(conn, end.task_id, end.state, clip(end.result or "", TASK_NOTIFICATION_BYTES), end.now)
 
-def _finish(conn: sqlite3.Connection, end: TaskEnd) -> None:
-    finish_task(conn, end)
-    notify(conn, end.task_id, end.state, clip(end.result or "", TASK_NOTIFICATION_BYTES), end.now)
+        await self._parts.database.run(transaction, terminal=True)
 
 
 class _Running:

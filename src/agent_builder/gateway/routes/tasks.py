@@ -22,7 +22,7 @@ ONE = f"{ALL}/{{task_id}}"
 _RUNTIME = (AgentDraining, AgentDamaged)
 
 
-async def submit(call: Call) -> ASGIApp:
+async def submit_task(call: Call) -> ASGIApp:
     call.sent(SubmitTaskBody)
     return reply(_shown(await call.services.bus.dispatch(SubmitTask(call.agent_id, call.run_id))), 202)
 
@@ -35,7 +35,7 @@ async def read_task(call: Call) -> ASGIApp:
     return reply(_shown(await (await call.runtime()).tasks.get(call.path["task_id"])))
 
 
-async def cancel(call: Call) -> ASGIApp:
+async def cancel_task(call: Call) -> ASGIApp:
     outcome = await call.services.bus.dispatch(CancelTask(call.agent_id, call.path["task_id"]))
     return reply(OutcomeAnswer(outcome=outcome), 202)
 
@@ -55,10 +55,10 @@ def _shown(row: TaskRow) -> TaskAnswer:
 
 
 ENDPOINTS = (
-    Endpoint("POST", f"{RUN}/tasks", "Check the workspace's *.py files in the background", submit, TaskAnswer, 202, body=SubmitTaskBody,
+    Endpoint("POST", f"{RUN}/tasks", "Check the workspace's *.py files in the background", submit_task, TaskAnswer, 202, body=SubmitTaskBody,
              errors=(*_RUNTIME, StorageFull, RunLimit, ConversationBusy)),
     Endpoint("GET", ALL, "List Tasks, newest first, without their results", list_tasks, TasksAnswer, errors=_RUNTIME),
     Endpoint("GET", ONE, "Read a Task with its result", read_task, TaskAnswer, errors=_RUNTIME),
-    Endpoint("POST", f"{ONE}/cancel", "Ask for the end of a Task", cancel, OutcomeAnswer, 202, errors=_RUNTIME),
+    Endpoint("POST", f"{ONE}/cancel", "Ask for the end of a Task", cancel_task, OutcomeAnswer, 202, errors=_RUNTIME),
     Endpoint("GET", f"{ONE}/notifications", "Read what was told about a Task", read_notifications, NotificationsAnswer, errors=_RUNTIME),
 )

@@ -60,6 +60,7 @@ export const runs = {
   "details.find_turn": "Show this Turn in the Conversation",
   "details.gone": "The events of this Run are no longer kept. The Turn itself is complete.",
   "details.loading": "Reading the events…",
+  "details.more": "More about this Run",
   "details.no_run": "No Run in this Conversation yet.",
   "details.pause": "Pause",
   "details.place": "{at} of {n}",

@@ -60,6 +60,7 @@ export const runs = {
   "details.find_turn": "在会话中显示这一轮",
   "details.gone": "此运行的事件已不再保留。这一轮本身是完整的。",
   "details.loading": "正在读取事件…",
+  "details.more": "此运行的更多操作",
   "details.no_run": "此会话还没有运行。",
   "details.pause": "暂停",
   "details.place": "第 {at} 个，共 {n} 个",
