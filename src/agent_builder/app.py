@@ -112,7 +112,7 @@ async def _build(settings: Settings, clock: Clock, stack: AsyncExitStack) -> App
     async def engine_for(agent_id: str) -> QueryEngines:
         return (await registry.runtime(agent_id)).engines
 
-    delegations = Delegations(agents=agents, engine_for=engine_for, active=active, clock=clock)
+    delegations = Delegations(agents=agents, engine_for=engine_for, active=active, clock=clock, start_task=start_task)
     shared = SharedParts(
         checkout=checkout, clock=clock, live=live, active=active, workers=workers, models=models,
         broker=ModelBroker(models, clock), page_key=secrets.token_bytes(), semantic_summary=settings.semantic_summary,

@@ -5,12 +5,13 @@ import asyncio
 import pytest
 import pytest_asyncio
 
-from agent_builder.protocol.limits import DELEGATE_ANSWER_BYTES, DELEGATE_MESSAGE_BYTES, DELEGATE_S, RUN_S
+from agent_builder.protocol.limits import DELEGATE_ANSWER_BYTES, DELEGATE_MESSAGE_BYTES, DELEGATE_S
 from tests.support.delegating import Two, two_agents
 from tests.support.fake_ollama import FakeOllama, Gate, call, gated, status, text
 from tests.support.gateway import SYSTEM_AGENT, Gateway
-from tests.support.tool_turns import outcomes
+from tests.support.tool_turns import entry, outcomes
 
+ENTRIES = entry("hasty", "budgets = { run_s = 60, delegate_s = 300 }")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 WRITE = call("file_write", path="note.txt", content="from Bob\n")
 
@@ -215,15 +216,26 @@ async def test_a_delegation_has_its_own_time(two: Two) -> None:
 
 async def test_the_parents_deadline_ends_the_child(two: Two) -> None:
     gate = Gate()
-    asking = await two.begin(two.ask(), gated(gate, text("never")), text("never"))
+    asking = await two.begin(two.ask(), gated(gate, text("never")), model_id="hasty")
     await two.fake.asked(two.first_chat + 2)
-    await two.gateway.advance(RUN_S)
-    """Its own time is over in the same moment: whichever is seen first."""
+    await two.gateway.advance(60)
     run = await asking.ended()
-    assert run.terminal["type"] == "run.failed" or outcomes(run) == [("failed", "child_failed")]
-    assert (await two.chain())[0]["state"] in ("failed", "cancelled")
+    assert (run.terminal["type"], run.terminal["payload"]["code"]) == ("run.failed", "run_deadline")
+    assert ((await two.chain())[0]["state"], (await two.child_turn())["state"]) in [("cancelled", "cancelled"), ("failed", "failed")]
     await two.nothing_left()
     gate.open()
+
+
+async def test_an_agent_that_takes_no_message_leaves_no_conversation(two: Two) -> None:
+    before = len(await two.children())
+    instructions = two.gateway.root / f"data/agents/{two.other}/workspace/agent-builder.md"
+    instructions.chmod(0o666)
+    run = await two.run(two.ask(), text("fine"))
+    instructions.chmod(0o600)
+    assert outcomes(run) == [("failed", "child_failed")]
+    (item,) = await two.chain()
+    assert (item["state"], item["code"], "run_id" in item["child"]) == ("failed", "instructions_refused", False)
+    assert len(await two.children()) == before
 
 
 @pytest.mark.parametrize("name", ["agent_delegate", "agent/delegate"])

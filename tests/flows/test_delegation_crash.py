@@ -8,7 +8,7 @@ from tests.support.fake_ollama import FakeOllama, Gate, gated, text
 from tests.support.gateway import Gateway
 
 COMMITS = 28  # transactions of a whole delegation, from the parent's Turn to its terminal
-POINTS = (11, 14, 15, 22)  # behind the Task; the child's Turn, and its Run in the chain; the end of the Task
+POINTS = (11, 14, 22)  # behind the Task, the child's Turn, the end of the Task
 
 
 async def restarted(two: Two) -> None:

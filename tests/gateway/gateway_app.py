@@ -123,7 +123,7 @@ async def open_gateway(root: Path, provider_port: int | None = None, *, reveal: 
         async def engine_for(agent_id: str) -> QueryEngines:
             return (await registry.runtime(agent_id)).engines
 
-        delegations = Delegations(agents=lambda: registry.usable(), engine_for=engine_for, active=active, clock=clock)  # noqa: PLW0108 - made below
+        delegations = Delegations(agents=lambda: registry.usable(), engine_for=engine_for, active=active, clock=clock, start_task=start)  # noqa: PLW0108 - made below
         shared = SharedParts(
             checkout=checkout, clock=clock, live=LiveRuns(), active=active, workers=Workers(clock, start, keep_spare=False),
             models=models, broker=ModelBroker(models, clock), page_key=bytes(32), semantic_summary=False, context_reveal=reveal,

@@ -51,10 +51,10 @@ class Two:
         self.fake.script(*steps)
         return await self.gateway.run(self.conversation, message, decide=decide, **more)
 
-    async def begin(self, *steps: Step, until: str = "tool.call.started", decide: str = "approve") -> Asking:
+    async def begin(self, *steps: Step, until: str = "tool.call.started", decide: str = "approve", **more: Any) -> Asking:
         """As far as an event of this type."""
         self.fake.script(*steps)
-        accepted = await self.gateway.submit(self.conversation, "ask Bob")
+        accepted = await self.gateway.submit(self.conversation, "ask Bob", **more)
         run, reached = RunResult(accepted["run_id"], accepted["turn_id"]), asyncio.Event()
 
         async def read() -> None:

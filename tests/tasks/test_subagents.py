@@ -1,5 +1,6 @@
 """Who may be asked, and when: the rules that need no Run. What a delegation does is tested in tests/flows."""
 
+import asyncio
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,15 +9,18 @@ from typing import Any
 import pytest
 
 from agent_builder.context.inputs import NOTHING_AROUND
-from agent_builder.protocol.delegation import DelegationRefused, OtherAgent
+from agent_builder.protocol.delegation import ChildEnd, DelegationRefused, OtherAgent
+from agent_builder.protocol.errors import StorageFull
 from agent_builder.protocol.events import RunIdentity
 from agent_builder.protocol.ids import new_id
-from agent_builder.protocol.limits import ACTIVE_RUNS, DELEGATIONS
-from agent_builder.storage.delegations import Place, create_child_conversation
+from agent_builder.protocol.limits import ACTIVE_RUNS, DELEGATIONS, TERMINAL_RETRY_S
+from agent_builder.storage.database import Database
+from agent_builder.storage.delegations import NewDelegation, Place, begin_delegation, create_child_conversation
 from agent_builder.tasks.active import ActiveTasks
 from agent_builder.tasks.subagents import Delegations, Subagents
 from agent_builder.tools.delegate import DELEGATE
-from tests.support.stored import AGENT, NOW, conversation, open_state
+from tests.support.clock import MovableClock
+from tests.support.stored import AGENT, NOW, completed, conversation, open_state
 
 ME, BOB = OtherAgent(AGENT, "Me", 1), OtherAgent(new_id(), "Bob", 3)
 
@@ -29,7 +33,7 @@ def identity(**changes: str) -> RunIdentity:
 async def subagents(tmp_path: Path) -> Any:
     database = await open_state(tmp_path)
     active: Any = SimpleNamespace(count=0, get=lambda run_id: run_id)
-    shared = Delegations(agents=lambda: [ME, BOB], engine_for=None, active=active, clock=None)  # type: ignore[arg-type]
+    shared = Delegations(agents=lambda: [ME, BOB], engine_for=None, active=active, clock=MovableClock(), start_task=asyncio.create_task)  # type: ignore[arg-type]
     yield Subagents(AGENT, database, ActiveTasks(), shared)
     await database.close()
 
@@ -91,3 +95,31 @@ async def test_the_tool_is_there_with_another_agent_and_not_in_a_child_conversat
         assert (around.tools, around.lines) == (frozenset({DELEGATE}), (f"Agent {BOB.agent_id}: Bob",))
     subagents._shared.agents = lambda: [ME]
     assert await subagents.around(plain) == NOTHING_AROUND
+
+
+async def test_an_end_that_finds_no_space_is_stored_later_and_holds_nobody_up(subagents: Subagents, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, real, full = subagents._database, Database.run, [True, True, False]
+
+    def begin(conn: Any) -> tuple[str, str]:
+        here = conversation(conn)
+        new = NewDelegation("task", completed(conn, here).run_id, Place(BOB.agent_id, "child"), "Bob", "help", NOW)
+        begin_delegation(conn, new)
+        return here, new.task_id
+
+    async def run(database: Database, fn: Any, *, terminal: bool = False) -> Any:
+        if full.pop(0):
+            raise StorageFull
+        stored.set()
+        return await real(database, fn, terminal=terminal)
+
+    (here, task_id), stored = await database.run(begin), asyncio.Event()
+    monkeypatch.setattr(Database, "run", run)
+    await subagents._finish(ChildEnd("completed", task_id, "child", answer="yes"))
+    while not stored.is_set():
+        subagents._shared.clock.advance(TERMINAL_RETRY_S)  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    monkeypatch.undo()
+    while (await subagents.chain(here))[0].state == "running":
+        await asyncio.sleep(0)
+    (row,) = await subagents.chain(here)
+    assert (row.state, [letter.text for letter in row.letters]) == ("completed", ["help", "yes"])

@@ -149,7 +149,7 @@ class Lifecycle:
         """What its delegations made in other Agents. Of one whose database cannot be read: none; the next start finds them."""
         if not self.has_data(row.agent_id):
             return []
-        with contextlib.suppress(AgentDamaged):
+        with contextlib.suppress(AgentBuilderError):  # damaged, or a full disk: neither keeps an Agent from being deleted
             async with self._opened(row.agent_id) as database:
                 return await database.read(children_of)
         return []

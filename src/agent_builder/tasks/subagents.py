@@ -18,14 +18,15 @@ from agent_builder.conversations.engine import Submission
 from agent_builder.conversations.engines import Child, QueryEngines
 from agent_builder.conversations.titles import title_from
 from agent_builder.protocol.delegation import ChildEnd, ChildState, Delegation, DelegationRefused, OtherAgent
-from agent_builder.protocol.errors import AgentBuilderError, Internal, NotFound, RequestError
+from agent_builder.protocol.errors import AgentBuilderError, Internal, NotFound, RequestError, StorageFull
 from agent_builder.protocol.events import RunIdentity
 from agent_builder.protocol.ids import new_id
-from agent_builder.protocol.limits import ACTIVE_RUNS, DELEGATE_ANSWER_BYTES, DELEGATIONS
+from agent_builder.protocol.limits import ACTIVE_RUNS, DELEGATE_ANSWER_BYTES, DELEGATIONS, TERMINAL_RETRY_S
 from agent_builder.protocol.ports import Clock, EngineFor
 from agent_builder.protocol.to_the_end import to_the_end
 from agent_builder.runs.active import ActiveRuns
 from agent_builder.runs.run import Run
+from agent_builder.runs.workers import Spawn
 from agent_builder.storage.database import Database
 from agent_builder.storage.delegations import (
     DelegationRow,
@@ -64,12 +65,14 @@ class _Going:
 
 @dataclass(slots=True)
 class Delegations:
-    """What all Agents share. `agents`: those that are active now. `going`: by Task, at most DELEGATIONS."""
+    """What all Agents share. `agents`: those that are active now. `start_task`: begins what outlives a Run. `going`: by Task, at most
+    DELEGATIONS."""
 
     agents: Callable[[], Sequence[OtherAgent]]
     engine_for: EngineFor[QueryEngines]
     active: ActiveRuns
     clock: Clock
+    start_task: Spawn
     going: dict[str, _Going] = field(default_factory=dict)
 
     async def delete_children(self, children: Sequence[Place]) -> None:
@@ -236,10 +239,27 @@ class Subagents:
         await self._shared.active.ended(run.identity.run_id)
 
     async def _finish(self, end: ChildEnd) -> None:
-        """The answer is kept as the model that asked may see it."""
+        """The answer is kept as the model that asked may see it. On a full disk the parent Run goes on, and the end is stored later."""
         task = TaskEnd(end.task_id, end.state, end.code, None, self._shared.clock.now())
         answer = None if end.answer is None else clip(end.answer, DELEGATE_ANSWER_BYTES)
+        try:
+            await self._store_end(task, answer)
+        except StorageFull:
+            self._shared.start_task(self._store_end_later(task, answer))
+
+    async def _store_end(self, task: TaskEnd, answer: str | None) -> None:
         await self._database.run(lambda conn: finish_delegation(conn, task, answer), terminal=True)
+
+    async def _store_end_later(self, task: TaskEnd, answer: str | None) -> None:
+        while True:
+            await self._shared.clock.sleep(TERMINAL_RETRY_S)
+            try:
+                await self._store_end(task, answer)
+            except StorageFull:
+                continue
+            except RequestError as error:  # its Conversation or Agent has gone, or the Gateway stops: then it will be interrupted
+                _log.info("the end of Task %s is not stored: %s", task.task_id, error.message)
+            return
 
 
 def _child_end(end: ChildEnd, run: Run, late_s: float | None) -> ChildEnd:

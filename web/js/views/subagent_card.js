@@ -28,7 +28,7 @@ export function subagentCard(app) {
     setText(standing, standingWords(app, subagent, waits));
     toggle(element, "waits", waits);
     toggle(element, "bad", !isGoing(subagent) && subagent.state !== "completed");
-    conversation.hidden = deleted;
+    conversation.hidden = deleted || (!subagent.child.run_id && !isGoing(subagent));
     run.hidden = deleted || !subagent.child.run_id;
     gone.hidden = !deleted;
   }
