@@ -128,6 +128,13 @@ def test_every_refusal_of_a_file_and_of_a_model_has_a_reason(catalogs: dict[str,
     assert _without_words(catalogs, [f"model_off.{word}" for word in get_args(ModelOff)]) == []
 
 
+def test_every_refusal_of_a_skill_has_a_reason(catalogs: dict[str, dict[str, object]]) -> None:
+    refusals = _written("capsule", r'SkillRefused\(\s*"([a-z_]+)"') | _written("capsule", r'\breason="([a-z_]+)"')
+    checked = {f"bad_{field}" for field in ("name", "version", "description")} | {f"{field}_missing" for field in ("name", "version", "description")}
+    assert {"link", "encrypted", "too_many_skills", "version_exists"} <= refusals
+    assert _without_words(catalogs, [f"skill_refused.{word}" for word in sorted(refusals | checked)]) == []
+
+
 def test_every_line_of_a_command_is_said_with_the_same_blanks(catalogs: dict[str, dict[str, object]]) -> None:
     helps = {f"help_{command.name}": "" for command in SLASH_COMMANDS.commands}
     sentences = {**SENTENCES, **helps}

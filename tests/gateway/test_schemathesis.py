@@ -8,17 +8,19 @@ from pathlib import Path
 from tests.support.fake_ollama import FakeOllama
 from tests.support.gateway import SYSTEM_AGENT, Gateway
 
+HOOKS = Path(__file__).parents[1] / "support/schemathesis_zip.py"
 DOCUMENT = Path(__file__).parents[2] / "docs/openapi.json"
 EXAMPLES = 5
 
 # The session's end is tried by hand in test_way_in.py: here it would end the run.
 EXCLUDED = ("/api/logout",)
 
-# What a schema cannot say: a cursor that this process made, a model of the catalog, a file that is there.
+# What a schema cannot say: a cursor that this process made, a model of the catalog, a file that is there, an archive.
 MEANING = (
     "/api/agents/{agent_id}/sessions/{conversation_id}",
     "/api/agents/{agent_id}/sessions/{conversation_id}/runs",
     "/api/agents/{agent_id}/workspace/file",
+    "/api/agents/{agent_id}/skills",
 )
 
 
@@ -27,7 +29,7 @@ async def schemathesis(gateway: Gateway, folder: Path, ids: dict[str, str]) -> t
     config = folder / "schemathesis.toml"
     ((cookie, session),) = gateway.client.cookies.items()
     config.write_text("\n".join((
-        "[parameters]", *(f'"path.{name}" = "{value}"' for name, value in ids.items()),
+        f'hooks = "{HOOKS}"', "[parameters]", *(f'"path.{name}" = "{value}"' for name, value in ids.items()),
         f'[auth.openapi.session]\napi_key = "{session}"', f'[auth.openapi.csrf]\napi_key = "{gateway.csrf}"',
         *(f'[[operations]]\ninclude-path = "{path}"\nchecks.positive_data_acceptance.enabled = false' for path in MEANING),
     )))

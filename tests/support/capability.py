@@ -71,6 +71,7 @@ class ToolRun:
     workspace: Path
     run_root: Path
     worker_env: Path
+    library: Path | None = None
     decision: str = "approve"
     reason: str | None = None
     operator: Callable[[PermissionRequested], None] | None = None
@@ -80,7 +81,7 @@ class ToolRun:
 
     def __post_init__(self) -> None:
         self.permissions = Permissions(self.clock)
-        self.broker = CapabilityBroker(self.permissions, self.clock, self.worker_env)
+        self.broker = CapabilityBroker(self.permissions, self.clock, self.worker_env, library=lambda: self.library)
         self.approvals = Approvals(self.clock)
         self.reads = ReadRecord()
         self.identity = RunIdentity(agent_id=new_id(), conversation_id=new_id(), turn_id=new_id(), run_id=new_id())
@@ -117,9 +118,9 @@ class ToolRun:
         return names + [entry.name for entry in self.run_root.parent.iterdir() if entry != self.run_root]
 
 
-def make_run(tmp_path: Path, worker_env: Path | None = None) -> ToolRun:
+def make_run(tmp_path: Path, worker_env: Path | None = None, library: Path | None = None) -> ToolRun:
     root = tmp_path.resolve()
     workspace, run_root = root / "workspace", root / "runs" / new_id()
     workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     run_root.mkdir(mode=0o700, parents=True)
-    return ToolRun(workspace, run_root, worker_env or root / "worker-env")
+    return ToolRun(workspace, run_root, worker_env or root / "worker-env", library)

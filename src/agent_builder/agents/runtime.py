@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent_builder.capsule.leftovers import remove_reserved_temps
 from agent_builder.capsule.research_env import installed
+from agent_builder.capsule.skills import Skills
 from agent_builder.context.inputs import Surroundings, joined
 from agent_builder.conversations.admission import Admission
 from agent_builder.conversations.engine import EngineParts
@@ -32,6 +33,7 @@ from agent_builder.tasks.background import BackgroundTasks, TaskParts
 from agent_builder.tasks.subagents import Delegations, Subagents
 from agent_builder.tools.broker import CapabilityBroker
 from agent_builder.tools.permissions import Permissions
+from agent_builder.tools.skills import skills_around
 
 DOCUMENT_TOOLS = frozenset({"document/extract_text"})
 """What a research environment makes possible."""
@@ -67,6 +69,7 @@ class AgentRuntime:
     inspection: Inspection
     preview: Preview
     surroundings: AskSurroundings
+    skills: Skills
     subagents: Subagents
     active: ActiveRuns
     workers: Workers
@@ -108,17 +111,23 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
     workspace, worker_env = checkout.workspace(agent_id), checkout.worker_env(agent_id, generation)
     await asyncio.to_thread(remove_reserved_temps, workspace)
     database = await open_recovered(checkout, agent_id, shared.clock)
+    skills = await Skills.open(database, checkout.skills(agent_id), shared.clock)
     permissions, active_tasks = Permissions(shared.clock), ActiveTasks()
     subagents = Subagents(agent_id, database, active_tasks, shared.delegations)
+
+    def library() -> Path | None:
+        found = installed(checkout, agent_id)
+        return found.path if found else None
+
+    capabilities = CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn, library, skills, subagents)
     run_parts = RunParts(
-        database=database, live=shared.live, clock=shared.clock, models=shared.broker,
-        capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn, subagents), permissions=permissions,
+        database=database, live=shared.live, clock=shared.clock, models=shared.broker, capabilities=capabilities, permissions=permissions,
         workers=shared.workers, workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
     )
 
     async def surroundings(conversation_id: str | None) -> Surroundings:
         documents = Surroundings(tools=DOCUMENT_TOOLS if installed(checkout, agent_id) else frozenset())
-        return joined(documents, await subagents.around(conversation_id))
+        return joined(documents, await subagents.around(conversation_id), skills_around(skills.active()))
 
     admission = Admission(
         database=database, models=shared.models, broker=shared.broker, workspace=workspace,
@@ -131,7 +140,8 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
         agent_id=agent_id, database=database, engines=QueryEngines(engine_parts, Pages(database, agent_id, shared.page_key)),
         permissions=permissions, workspace=workspace, worker_env=worker_env,
         inspection=Inspection(database, admission, reveal_enabled=shared.context_reveal),
-        preview=Preview(database, shared.models, admission), surroundings=surroundings, subagents=subagents, active=shared.active,
+        preview=Preview(database, shared.models, admission), surroundings=surroundings, skills=skills, subagents=subagents,
+        active=shared.active,
         workers=shared.workers, tasks=_background_tasks(agent_id, database, worker_env, active_tasks, shared),
     )
 

@@ -61,8 +61,16 @@ async def run_confined(
     """Runs the profile's command with `directory` as its working directory, and `environment` beside the profile's own. The
     process is gone when this returns or raises, also when it is cancelled. Raises SandboxFailed when it could not be confined."""
     command, fixed = command_command(profile, worker_env, directory)
+    return await run_handshake((command, {**(environment or {}), **fixed}), directory, arguments, bounds, clock)
+
+
+async def run_handshake(
+    launch: tuple[list[str], dict[str, str]], directory: Path, arguments: list[str], bounds: CommandBounds, clock: Clock
+) -> CommandEnd:
+    """The same for a program with this argument list and environment, as sandbox/launch.py gives them."""
+    command, environment = launch
     release = release_line(arguments)
-    async with _spawned(command, {**(environment or {}), **fixed}, directory) as (process, identity):
+    async with _spawned(command, environment, directory) as (process, identity):
         await _await_ready(process, clock)
         verify_confined(process.pid)
         if identify(process.pid) != identity:

@@ -82,9 +82,9 @@ class WorkspaceFile:
         return FileVersion(self.path, self.chain, place, stat.S_IMODE(self.found.st_mode), self.found.st_size, digest)
 
 
-def read_file(workspace: Path, path: WorkspacePath) -> tuple[FileVersion, bytes]:
-    """Opens, checks and reads one file of at most FILE_BYTES. Raises FileRefused."""
-    with open_directory(workspace, path.directory) as parent, open_file(parent, path) as file:
+def read_file(workspace: Path, path: WorkspacePath, most_bytes: int = FILE_BYTES) -> tuple[FileVersion, bytes]:
+    """Opens, checks and reads one file of at most so many bytes. Raises FileRefused."""
+    with open_directory(workspace, path.directory) as parent, open_file(parent, path, most_bytes) as file:
         return file.read()
 
 
@@ -128,27 +128,27 @@ def open_subdirectory(parent: OpenDirectory, name: str) -> Iterator[OpenDirector
 
 
 @contextmanager
-def open_file(parent: OpenDirectory, path: WorkspacePath) -> Iterator[WorkspaceFile]:
+def open_file(parent: OpenDirectory, path: WorkspacePath, most_bytes: int = FILE_BYTES) -> Iterator[WorkspaceFile]:
     """The last step: a regular file with all the promises of `check_file`. Raises FileRefused."""
     look = _step(parent.descriptor, path.name, path.text)
     try:
         found = os.fstat(look)
-        check_file(found, path.text)
+        check_file(found, path.text, most_bytes)
         descriptor = _reopen(look, path.text)
     finally:
         os.close(look)
     try:
         found = os.fstat(descriptor)  # it may have grown since it was looked at
-        check_file(found, path.text)
+        check_file(found, path.text, most_bytes)
         _check_whole(descriptor, found.st_size, path.text)
         yield WorkspaceFile(path, descriptor, parent.chain, found)
     finally:
         os.close(descriptor)
 
 
-def check_file(found: os.stat_result, shown: str) -> None:
+def check_file(found: os.stat_result, shown: str, most_bytes: int = FILE_BYTES) -> None:
     """Raises FileRefused unless this is a regular file of ours, with one link, no special mode bits, writable for nobody
-    else, and at most FILE_BYTES long."""
+    else, and at most so long."""
     if stat.S_ISLNK(found.st_mode):
         raise FileRefused("symlink", f"{shown} is a symbolic link; links are not followed")
     if stat.S_ISDIR(found.st_mode):
@@ -163,8 +163,8 @@ def check_file(found: os.stat_result, shown: str) -> None:
         raise FileRefused("mode", f"others may write {shown}; the operator can run: chmod go-w {shown}")
     if found.st_mode & _SPECIAL_BITS:
         raise FileRefused("mode", f"{shown} has a set-user, set-group or sticky bit")
-    if found.st_size > FILE_BYTES:
-        raise FileRefused("too_large", f"{shown} has {found.st_size} bytes; at most {FILE_BYTES} can be used")
+    if found.st_size > most_bytes:
+        raise FileRefused("too_large", f"{shown} has {found.st_size} bytes; at most {most_bytes} can be used")
 
 
 def _enter(parent: OpenDirectory, name: str) -> OpenDirectory:

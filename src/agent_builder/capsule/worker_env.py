@@ -4,6 +4,7 @@
     <target>/closed.bpf foreign.bpf  the seccomp programs
     <target>/worker/                `python -I -S -B <target>/worker` starts the Worker
     <target>/command/               the same for a confined command
+    <target>/document/              the same for a parser of documents
     <target>/worker/agent_builder/  the named modules, compiled
 """
 
@@ -21,11 +22,12 @@ from agent_builder.sandbox.bpf_build import build_programs
 
 _MODULES = {
     "protocol": ("digest", "frames", "framing", "ids", "limits", "tool_catalog", "toolspec"),
-    "sandbox": ("command_stub", "confine", "landlock", "linux_calls", "probes", "profiles", "rlimits", "seccomp"),
-    "worker": ("host_link", "kernel"),
+    "sandbox": ("command_stub", "confine", "landlock", "linux_calls", "probes", "profiles", "rlimits", "seccomp", "skill_script"),
+    "worker": ("document_docx", "document_html", "document_pdf", "document_stub", "document_text", "host_link", "kernel"),
 }
-_COMMAND_MAIN = '''\
-"""A confined command; sandbox/command_stub.py tells the rest."""
+_PROGRAMS = {"command": "sandbox.command_stub", "document": "worker.document_stub"}
+_PROGRAM_MAIN = '''\
+"""A confined program; agent_builder.{module} tells the rest."""
 
 import os
 import sys
@@ -33,7 +35,7 @@ import sys
 WORKER_ENV = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(WORKER_ENV, "worker"))
 
-from agent_builder.sandbox.command_stub import main
+from agent_builder.{module} import main
 
 sys.exit(main(WORKER_ENV))
 '''
@@ -46,7 +48,8 @@ def write_worker_env(target: Path) -> None:
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(mode=0o700)
     _write_packages(building / "worker")
-    _write(building / "command" / "__main__.py", _COMMAND_MAIN.encode())
+    for name, module in _PROGRAMS.items():
+        _write(building / name / "__main__.py", _PROGRAM_MAIN.format(module=module).encode())
     for name, program in build_programs().items():
         _write(building / f"{name}.bpf", program)
     _compile_all(building)

@@ -15,6 +15,7 @@ from agent_builder.protocol.errors import NotFound
 from agent_builder.runs.active import ActiveRuns
 from agent_builder.storage.conversations import ConversationRow
 from agent_builder.storage.registry import AgentRow
+from agent_builder.storage.skills import SkillRow
 from agent_builder.storage.tasks import TaskRow
 from agent_builder.storage.turns import get_turn_by_run
 from agent_builder.tools.permissions import PermissionView
@@ -39,6 +40,9 @@ def command_bus(registry: AgentRegistry, active: ActiveRuns, models: Models) -> 
     bus.carry(ask.DecidePermission, carry.decide_permission)
     bus.carry(ask.SubmitTask, carry.submit_task)
     bus.carry(ask.CancelTask, carry.cancel_task)
+    bus.carry(ask.InstallSkill, carry.install_skill)
+    bus.carry(ask.SetSkillActive, carry.set_skill_active)
+    bus.carry(ask.RemoveSkill, carry.remove_skill)
     bus.carry(ask.RunSlash, carry.run_slash)
     return bus
 
@@ -108,6 +112,15 @@ class Carriers:
 
     async def cancel_task(self, command: ask.CancelTask) -> ask.Stopped:
         return await (await self._runtime(command.agent_id)).tasks.cancel(command.task_id)
+
+    async def install_skill(self, command: ask.InstallSkill) -> SkillRow:
+        return await (await self._runtime(command.agent_id)).skills.install(command.archive)
+
+    async def set_skill_active(self, command: ask.SetSkillActive) -> SkillRow:
+        return await (await self._runtime(command.agent_id)).skills.set_active(command.skill_id, command.active)
+
+    async def remove_skill(self, command: ask.RemoveSkill) -> None:
+        await (await self._runtime(command.agent_id)).skills.remove(command.skill_id)
 
     async def run_slash(self, command: ask.RunSlash) -> ask.SlashOutcome:
         runtime = await self._runtime(command.agent_id)

@@ -9,6 +9,7 @@ from agent_builder.conversations.engine import Accepted, Submission
 from agent_builder.conversations.engines import Continued
 from agent_builder.storage.conversations import ConversationRow
 from agent_builder.storage.registry import AgentRow
+from agent_builder.storage.skills import SkillRow
 from agent_builder.storage.tasks import TaskRow
 from agent_builder.tools.permissions import PermissionView
 
@@ -120,6 +121,25 @@ class SubmitTask(Command[TaskRow]):
 class CancelTask(Command[Stopped]):
     agent_id: str
     task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstallSkill(Command[SkillRow]):
+    agent_id: str
+    archive: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SetSkillActive(Command[SkillRow]):
+    agent_id: str
+    skill_id: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSkill(Command[None]):
+    agent_id: str
+    skill_id: str
 
 
 @dataclass(frozen=True, slots=True)

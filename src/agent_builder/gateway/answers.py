@@ -296,6 +296,26 @@ class WorkspaceAnswer(Answer):
     truncated: bool
 
 
+class SkillAnswer(Answer):
+    """One installed version. `bytes` and `entries`: of its files. `scripts`: what it can run."""
+
+    skill_id: Id
+    name: str
+    version: str
+    description: str
+    active: bool
+    bytes: int
+    entries: int
+    scripts: list[str]
+    created_at: datetime
+
+
+class SkillsAnswer(Answer):
+    """By name, the newest version first."""
+
+    items: list[SkillAnswer]
+
+
 class SlashCommandAnswer(Answer):
     """`arguments`: a JSON Schema of the words behind the name."""
 

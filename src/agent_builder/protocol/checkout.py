@@ -50,6 +50,9 @@ class Checkout:
     def workspace(self, agent: AgentId) -> Path:
         return self.agent_data(agent) / "workspace"
 
+    def skills(self, agent: AgentId) -> Path:
+        return self.agent_data(agent) / "skills"
+
     def state_db(self, agent: AgentId) -> Path:
         return self.agent_data(agent) / "state.sqlite"
 

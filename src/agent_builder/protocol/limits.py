@@ -188,6 +188,41 @@ COMMAND_WALL_S = 12  # seconds: wall clock
 COMMAND_OUTPUT_BYTES = 12 * 1024  # bytes: stdout and stderr together
 COMPILE_FILES = 256  # files: of one runtime-compile
 COMPILE_BYTES = 4 * 1024 * 1024  # bytes: of one runtime-compile
+DOCUMENT_FILE_BYTES = 16 * 1024 * 1024  # bytes: largest document that text is taken from
+DOCUMENT_CHARS = 4096  # characters: text of one document/extract_text
+DOCUMENT_TEXT_BYTES = 3 * DOCUMENT_CHARS  # bytes: the same text, so that Chinese fits whole and rarer characters are cut earlier
+DOCUMENT_RESULT_BYTES = DOCUMENT_TEXT_BYTES + 2048  # bytes: text of a document and the lines about it
+DOCUMENT_OFFSET_MAX = 1 << 30  # characters: highest offset that may be asked for
+DOCUMENT_CPU_S = 8  # seconds: processor time of a parser; below the wall clock, so that it can still say how far it came
+DOCUMENT_WALL_S = 12  # seconds: wall clock of a parser, from its release
+DOCUMENT_PARSE_S = 9  # seconds: wall clock after which a parser stops between two parts and gives what it has
+DOCUMENT_AHEAD_S = 2  # seconds: a parser goes on beyond the wanted text to learn how much there is
+DOCUMENT_MEMORY_BYTES = 384 * 1024 * 1024  # bytes: address space of a parser; lxml takes ten times the XML of a large DOCX
+DOCUMENT_FDS = 32  # descriptors: open files of a parser
+DOCUMENT_OUTPUT_BYTES = 64 * 1024  # bytes: what a parser may write, DOCUMENT_TEXT_BYTES as JSON several times over
+DOCUMENT_HEAD_BYTES = 1024  # bytes: of a document in which its format is looked for, as PDF readers and browsers do
+DOCX_ENTRIES = 2048  # entries: of a DOCX archive; one per picture, hardly a hundred others
+DOCX_NAME_BYTES = 512  # bytes: of an entry's name
+DOCX_EXPANDED_BYTES = 64 * 1024 * 1024  # bytes: of all entries after expansion
+DOCX_XML_BYTES = 12 * 1024 * 1024  # bytes: of one XML entry after expansion, what a parser's memory holds as a tree
+DOCX_RATIO = 100  # times: an archive may expand; text in XML reaches 10 to 30
+DOCX_RATIO_FREE_BYTES = 4 * 1024 * 1024  # bytes: of expansion that are never too much, since short files repeat themselves
+
+# skills
+SKILL_ARCHIVE_BYTES = 2 * 1024 * 1024  # bytes: an uploaded archive
+SKILL_ENTRIES = 256  # entries: files and folders of an archive
+SKILL_FILE_BYTES = 1024 * 1024  # bytes: one unpacked file
+SKILL_BYTES = 8 * 1024 * 1024  # bytes: all unpacked files of a Skill
+SKILL_RATIO = 100  # times: the size of the archive, the most that files above SKILL_FILE_BYTES together may have; a bomb has a thousand
+SKILL_MD_BYTES = 64 * 1024  # bytes: a SKILL.md
+SKILL_FRONT_MATTER_LINES = 128  # lines: of front matter
+SKILL_NAME_CHARS = 64  # characters: the name of a Skill, as others use it
+SKILL_DESCRIPTION_CHARS = 1024  # characters: a description, as others use it
+SKILL_VERSION_CHARS = 32  # characters: a version
+SKILL_LINE_BYTES = 240  # bytes: name and description of a Skill in a plan
+SKILL_SHOWN_BYTES = 8 * 1024  # bytes: of a Skill's instructions in one result
+SKILL_INPUT_BYTES = 4096  # bytes: the input of a Skill's script
+SKILLS_PER_AGENT = 32  # Skills: installed versions of an Agent
 
 # runs
 ACTIVE_RUNS = 4  # Runs: at the same time, all Agents

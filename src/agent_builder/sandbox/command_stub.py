@@ -1,4 +1,4 @@
-"""A confined command: confines itself, says READY, waits for the release, then becomes Bash or Git or compiles in place.
+"""A confined command: confines itself, says READY, waits for the release, then becomes Bash or Git, compiles in place or runs a script.
 
 Started as `python -I -S -B <worker-env>/command PROFILE GRANTS`; the handshake is described at launch.command_command. The
 release is read after confinement, so nothing the model wrote is ever seen by an unconfined process.
@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator
 
 from agent_builder.protocol.limits import COMMAND_NOT_EXECUTABLE_EXIT, COMMAND_REFUSED_EXIT, HANDSHAKE_BYTES
 from agent_builder.sandbox.confine import confine, require_confined
-from agent_builder.sandbox.profiles import COMMAND_BASH, COMMAND_COMPILE, GIT_STATUS, PROFILES, Grants, Profile
+from agent_builder.sandbox.profiles import (
+    COMMAND_BASH,
+    COMMAND_COMPILE,
+    GIT_STATUS,
+    PROFILES,
+    SKILL_SCRIPT,
+    Grants,
+    Profile,
+)
 
 BASH_BUILTINS = ("printf", "pwd", "true", "false")
 _BASH_ARGUMENTS = ("bash", "--norc", "--noprofile", "-p", "-c", 'builtin "$@"', "b")
@@ -20,8 +28,8 @@ GIT_ARGUMENTS = (
     "git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false",
     "status", "--porcelain=v1", "--branch", "--untracked-files=no", "--ignore-submodules=all", "--no-renames",
 )
-_READY = b'{"ready":true}\n'
-_ENCODINGS = ("gb18030", "gbk", "big5", "shift_jis", "euc_jp", "euc_kr", "latin_1", "utf_16", "utf_8_sig", "cp1252")
+READY = b'{"ready":true}\n'
+ENCODINGS = ("gb18030", "gbk", "big5", "shift_jis", "euc_jp", "euc_kr", "latin_1", "utf_16", "utf_8_sig", "cp1252")
 
 
 def main(worker_env: str) -> int:
@@ -31,21 +39,27 @@ def main(worker_env: str) -> int:
     with open(os.path.join(worker_env, f"{profile.program}.bpf"), "rb") as file:
         program = file.read()
     if profile is COMMAND_COMPILE:
-        _import_encodings()
-    qualify = _import_probes() if sys.argv[3:] == ["--qualify"] else None
+        import_encodings()
+    qualify = import_probes() if sys.argv[3:] == ["--qualify"] else None
+    if profile is SKILL_SCRIPT and qualify is None:
+        _import_for_scripts()
     confine(profile, grants, program)
     require_confined()
-    os.write(1, _READY)
-    release = _read_line()
+    os.write(1, READY)
+    release = read_line()
     if not release:
         return COMMAND_REFUSED_EXIT
     message = json.loads(release)
     if qualify is not None:
         return qualify(message["probe"])
-    return _act(profile, grants, [str(argument) for argument in message["arguments"]])
+    return _act(profile, grants, [str(argument) for argument in message["arguments"]], worker_env)
 
 
-def _act(profile: Profile, grants: Grants, arguments: list[str]) -> int:
+def _act(profile: Profile, grants: Grants, arguments: list[str], worker_env: str) -> int:
+    if profile is SKILL_SCRIPT and len(arguments) == 2:
+        from agent_builder.sandbox.skill_script import run_script
+
+        return run_script(arguments[0], arguments[1], worker_env)
     if profile is COMMAND_COMPILE and not arguments:
         return compile_tree(".")
     if profile is COMMAND_BASH and arguments and arguments[0] in BASH_BUILTINS:
@@ -99,17 +113,24 @@ def _syntax_fault(path: str) -> str | None:
     return None
 
 
-def _import_encodings() -> None:
+def _import_for_scripts() -> None:
+    from agent_builder.sandbox.skill_script import import_modules
+
+    import_encodings()
+    import_modules()
+
+
+def import_encodings() -> None:
     """What a source file's coding line may name must be loaded before executable memory is refused."""
     import codecs
     import warnings
 
     warnings.simplefilter("ignore")
-    for name in _ENCODINGS:
+    for name in ENCODINGS:
         codecs.lookup(name)
 
 
-def _read_line() -> bytes:
+def read_line() -> bytes:
     """One line from stdin with its line feed; empty when stdin ended before it."""
     line = b""
     while not line.endswith(b"\n") and len(line) < HANDSHAKE_BYTES:
@@ -120,12 +141,12 @@ def _read_line() -> bytes:
     return line
 
 
-def _import_probes() -> Callable[[dict[str, list[object]]], int]:
+def import_probes() -> Callable[[dict[str, list[object]]], int]:
     """The start-up qualification: tries attacks instead of a command, then dies of the last."""
-    from agent_builder.sandbox.probes import COMMAND_EXPECTED, Targets, run_probes, x32_call
+    from agent_builder.sandbox.probes import PROBES, Targets, run_probes, x32_call
 
     def qualify(request: dict[str, list[object]]) -> int:
-        found = run_probes(Targets(*request["targets"]), list(COMMAND_EXPECTED))  # type: ignore[arg-type]
+        found = run_probes(Targets(*request["targets"]), list(PROBES))  # type: ignore[arg-type]
         os.write(1, json.dumps(found).encode() + b"\n")
         if request.get("then_die"):
             x32_call()

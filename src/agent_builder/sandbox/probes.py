@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from agent_builder.protocol.limits import WORKER_FDS, WORKER_FILE_BYTES, WORKER_MEMORY_BYTES
+from agent_builder.protocol.limits import DOCUMENT_MEMORY_BYTES, WORKER_FDS, WORKER_FILE_BYTES, WORKER_MEMORY_BYTES
 from agent_builder.sandbox.linux_calls import PR_SET_DUMPABLE, library_call, prctl, raw_system_call, system_call
 
 _AF_UNIX, _AF_INET, _AF_NETLINK, _AF_VSOCK = 1, 2, 16, 40
@@ -180,7 +180,7 @@ def _file_too_large(_: Targets) -> None:
 
 
 def _too_much_memory(_: Targets) -> None:
-    bytearray(WORKER_MEMORY_BYTES)
+    bytearray(max(WORKER_MEMORY_BYTES, DOCUMENT_MEMORY_BYTES))
 
 
 def _exhaust_descriptors(_: Targets) -> None:
@@ -281,6 +281,9 @@ WORKER_EXPECTED: dict[str, str] = (
     | {"many_descriptors": "EMFILE"}
 )
 
+# A Skill's script: the Worker's list of calls, and no place to write to.
+SKILL_EXPECTED: dict[str, str] = WORKER_EXPECTED | {"own_files": "EACCES", "large_file": "EACCES"}
+
 # A command's process before it becomes Bash: no writable directory at all, executable memory for the dynamic loader, and
 # only Landlock decides what may be executed.
 COMMAND_EXPECTED: dict[str, str] = WORKER_EXPECTED | {
@@ -291,3 +294,6 @@ COMMAND_EXPECTED: dict[str, str] = WORKER_EXPECTED | {
     "execve": "EACCES",
     "many_descriptors": "EACCES",
 }
+
+# A parser of documents: the Worker's system calls, and no directory at all in which it may write or look.
+DOCUMENT_EXPECTED: dict[str, str] = WORKER_EXPECTED | {"own_files": "EACCES", "large_file": "EACCES", "many_descriptors": "EACCES"}

@@ -1,4 +1,4 @@
-"""Start-up qualification: throwaway processes confine themselves exactly as a Worker and a command do, then try every attack.
+"""Start-up qualification: throwaway processes confine themselves as a Worker, a command, a Skill's script and a parser do, then try every attack.
 Whatever is not refused with the expected errno makes the Gateway refuse to start.
 """
 
@@ -15,15 +15,16 @@ from pathlib import Path
 from agent_builder.protocol.errors import SandboxFailed
 from agent_builder.protocol.limits import HANDSHAKE_BYTES, QUALIFICATION_S
 from agent_builder.sandbox.landlock import REQUIRED_ABI, abi_version
-from agent_builder.sandbox.launch import command_command, worker_command, worker_environment
+from agent_builder.sandbox.launch import command_command, document_command, worker_command, worker_environment
 from agent_builder.sandbox.linux_calls import MACHINE
-from agent_builder.sandbox.probes import COMMAND_EXPECTED, WORKER_EXPECTED, Targets
-from agent_builder.sandbox.profiles import COMMAND_BASH
+from agent_builder.sandbox.probes import COMMAND_EXPECTED, DOCUMENT_EXPECTED, SKILL_EXPECTED, WORKER_EXPECTED, Targets
+from agent_builder.sandbox.profiles import COMMAND_BASH, SKILL_SCRIPT
 from agent_builder.sandbox.seccomp import ARCHITECTURES
 from agent_builder.sandbox.spawn import spawn
 
 # Only x86_64 has a second numbering to try. SIGSEGV where the kernel has no i386 calls at all.
 _EXPECTED_ENDS = (-signal.SIGSYS, -signal.SIGSEGV) if MACHINE == "x86_64" else (0,)
+_COPY = "document"
 
 
 async def qualify(worker_env: Path, scratch: Path, abi: Callable[[], int] = abi_version) -> None:
@@ -52,18 +53,22 @@ def require_kernel(abi: Callable[[], int] = abi_version) -> None:
 
 
 async def failed_probes(worker_env: Path, scratch: Path) -> list[str]:
-    """The names of the probes whose outcome was not the expected one, `worker:` or `command:` before each."""
+    """The names of the probes whose outcome was not the expected one, `worker:`, `command:`, `skill:` or `document:` before each."""
     with _targets(scratch) as (targets, inside):
         worker = [*worker_command(worker_env), "--qualify"]
         command, environment = command_command(COMMAND_BASH.name, worker_env, inside)
+        script, script_environment = command_command(SKILL_SCRIPT.name, worker_env, inside)
+        parser, plain = document_command("text", worker_env, inside / _COPY, None)
         probing = [
             asyncio.create_task(_failures("worker", worker, worker_environment(), WORKER_EXPECTED, targets, inside)),
             asyncio.create_task(_failures("command", [*command, "--qualify"], environment, COMMAND_EXPECTED, targets, inside)),
+            asyncio.create_task(_failures("skill", [*script, "--qualify"], script_environment, SKILL_EXPECTED, targets, inside)),
+            asyncio.create_task(_failures("document", [*parser, "--qualify"], plain, DOCUMENT_EXPECTED, targets, inside)),
         ]
         try:
             found = await asyncio.gather(*probing)
         finally:
-            await asyncio.wait(probing)  # whatever ended one of them: both processes are gone then
+            await asyncio.wait(probing)  # whatever ended one of them: all processes are gone then
     return [name for failures in found for name in failures]
 
 
@@ -112,6 +117,7 @@ def _targets(scratch: Path) -> Iterator[tuple[Targets, Path]]:
         canary.write_text("a confined process must never read this\n", encoding="utf-8")
         canary.chmod(0o666)
         (inside / "planted").symlink_to(canary)
+        (inside / _COPY).touch(mode=0o600)
         tcp.bind(("127.0.0.1", 0))
         tcp.listen()
         abstract = f"agent-builder-probe-{os.getpid()}-{os.urandom(8).hex()}"

@@ -183,6 +183,26 @@ def agent_3(conn: sqlite3.Connection) -> None:
 
 
 def agent_4(conn: sqlite3.Connection) -> None:
+    """Installed Skills; their files lie in the Agent's data under the digest. `scripts` is a JSON list of names."""
+    conn.execute("""
+        CREATE TABLE skills (
+            key INTEGER PRIMARY KEY,
+            skill_id TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            version TEXT NOT NULL,
+            description TEXT NOT NULL,
+            digest TEXT NOT NULL UNIQUE,
+            bytes INTEGER NOT NULL,
+            entries INTEGER NOT NULL,
+            scripts TEXT NOT NULL,
+            active INTEGER NOT NULL,
+            created_at INTEGER NOT NULL,
+            UNIQUE (name, version)
+        ) STRICT""")
+    conn.execute("CREATE UNIQUE INDEX one_active_version ON skills (name) WHERE active")
+
+
+def agent_5(conn: sqlite3.Connection) -> None:
     """Delegations: whom a Run asked, and what was said. On the other side, which Conversation was made for one.
 
     `state`, `code` and `finished_at` stand for the Task's once that has gone; a delegation goes with the Conversation of its Run.
@@ -235,5 +255,5 @@ def registry_1(conn: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
-AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2, agent_3, agent_4)
+AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2, agent_3, agent_4, agent_5)
 REGISTRY_MIGRATIONS: Sequence[Migration] = (registry_1,)

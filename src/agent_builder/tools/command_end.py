@@ -4,7 +4,9 @@ import signal
 from dataclasses import dataclass
 
 from agent_builder.capsule.command_runner import CommandEnd
-from agent_builder.protocol.limits import COMMAND_WALL_S, NAMES_SHOWN_BYTES
+from agent_builder.protocol.digest import digest_bytes
+from agent_builder.protocol.limits import COMMAND_OUTPUT_BYTES, COMMAND_WALL_S, NAMES_SHOWN_BYTES
+from agent_builder.tools.calls import CapabilityResult
 from agent_builder.tools.cuts import clip
 
 
@@ -15,6 +17,16 @@ class Told:
     code: str | None
     text: str
     truncated: bool
+
+
+def ended_result(end: CommandEnd, facts: dict[str, object], left_out: tuple[str, ...] = ()) -> CapabilityResult:
+    """For the model; the receipt begins with `facts`."""
+    told = tell(end, left_out, COMMAND_OUTPUT_BYTES)
+    receipt: dict[str, object] = {
+        **facts, "output_bytes": len(end.stdout) + len(end.stderr), "output_digest": digest_bytes(end.stdout + end.stderr),
+        "truncated": told.truncated, **({"exit_code": end.status} if end.status >= 0 else {"signal": -end.status}),
+    }
+    return CapabilityResult("ok" if told.code is None else "failed", told.code, told.text, receipt)
 
 
 def tell(end: CommandEnd, left_out: tuple[str, ...], bound: int) -> Told:

@@ -13,15 +13,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_builder.capsule.command_runner import CommandBounds, CommandEnd, run_confined
+from agent_builder.capsule.command_runner import CommandBounds, run_confined
 from agent_builder.capsule.paths import FileRefused
-from agent_builder.protocol.digest import digest_bytes
 from agent_builder.protocol.limits import COMMAND_OUTPUT_BYTES, COMMAND_WALL_S, DIFF_BYTES
 from agent_builder.protocol.ports import Clock
 from agent_builder.sandbox.launch import interpreter, program_path
 from agent_builder.sandbox.profiles import COMMAND_BASH, COMMAND_COMPILE
 from agent_builder.tools.calls import CapabilityResult, refused
-from agent_builder.tools.command_end import tell
+from agent_builder.tools.command_end import ended_result
 from agent_builder.tools.command_line import CommandLine, CommandRefused, parse_command
 from agent_builder.tools.cuts import counted
 from agent_builder.tools.effects import Effect, EffectStale
@@ -88,17 +87,7 @@ async def _run(line: CommandLine, sources: Sources, place: CommandPlace) -> Capa
             return CapabilityResult("failed", "io_error", f"nothing was run: its directory cannot be made ({error.strerror})", {})
         arguments = [] if line.compiles else list(line.words)
         end = await run_confined(profile.name, place.worker_env, directory, arguments, _BOUNDS, place.clock)
-    return _result(line, end, left_out)
-
-
-def _result(line: CommandLine, end: CommandEnd, left_out: tuple[str, ...]) -> CapabilityResult:
-    told = tell(end, left_out, COMMAND_OUTPUT_BYTES)
-    receipt: dict[str, object] = {
-        "command_digest": line.digest, "output_bytes": len(end.stdout) + len(end.stderr),
-        "output_digest": digest_bytes(end.stdout + end.stderr), "truncated": told.truncated,
-        **({"exit_code": end.status} if end.status >= 0 else {"signal": -end.status}),
-    }
-    return CapabilityResult("ok" if told.code is None else "failed", told.code, told.text, receipt)
+    return ended_result(end, {"command_digest": line.digest}, left_out)
 
 
 # what is approved ------------------------------------------------------------------------------------------------

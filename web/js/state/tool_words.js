@@ -13,6 +13,7 @@ const EFFECTS = {
   "file/edit": "changed",
   "file/write": "changed",
   "exec/run": "ran",
+  "skill/run": "skilled",
   "agent/delegate": "delegated",
 };
 
@@ -34,13 +35,13 @@ export function effectsOf(calls) {
     if (call.outcome !== "ok" || call.code === "repeated" || !effect) return;
     done.set(effect, (done.get(effect) ?? new Set()).add(OF_FILES.has(effect) ? targetOf(call.preview) || index : index));
   });
-  const order = ["changed", "ran", "delegated", "read", "searched", "looked"];
+  const order = ["changed", "ran", "skilled", "delegated", "read", "searched", "looked"];
   return order.filter((effect) => done.has(effect)).map((effect) => ({ effect, n: done.get(effect).size }));
 }
 
-/** What the operator is asked: change a file, run a command, delegate, or a tool without its own words. */
+/** What the operator is asked: change a file, run a command, use a Skill, delegate, or a tool without its own words. */
 export function askOf(toolId) {
-  return { "file/edit": "change", "file/write": "write", "exec/run": "run", "agent/delegate": "delegate" }[toolId] ?? "tool";
+  return { "file/edit": "change", "file/write": "write", "exec/run": "run", "skill/run": "skill", "agent/delegate": "delegate" }[toolId] ?? "tool";
 }
 
 function fromJson(preview) {

@@ -11,6 +11,7 @@ from agent_builder.gateway.routes import (
     research,
     runs,
     sessions,
+    skills,
     slash,
     streams,
     subagents,
@@ -31,6 +32,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *permissions.ENDPOINTS,
     *tasks.ENDPOINTS,
     *workspace.ENDPOINTS,
+    *skills.ENDPOINTS,
     *slash.ENDPOINTS,
     *document.ENDPOINTS,
 )
