@@ -2,6 +2,7 @@
 import { createApi } from "./api.js";
 import { trackVisibleHeight } from "./dom/viewport.js";
 import { createApproving } from "./flows/approving.js";
+import { createDelegating } from "./flows/delegating.js";
 import { createLeaving } from "./flows/leaving.js";
 import { createLists } from "./flows/lists.js";
 import { createLooking } from "./flows/looking.js";
@@ -44,6 +45,7 @@ function build() {
   app.navigation = createNavigation({ store, isNarrow: () => matchMedia("(max-width: 1100px)").matches, onPlace: (at) => app.looking.arrive(at) });
   app.looking = createLooking(app);
   app.approving = createApproving(app);
+  app.delegating = createDelegating(app);
   app.organising = createOrganising(app);
   app.tasks = createTasks(app);
   app.sending = createSending({ ...app, follow: () => app.transcript.follow() });

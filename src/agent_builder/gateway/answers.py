@@ -150,6 +150,7 @@ class ConversationAnswer(Answer):
     updated_at: datetime
     revision: int
     running_run_id: Id | None = None
+    asked_by: Id | None = None
 
 
 class ConversationsAnswer(Answer):
@@ -350,3 +351,39 @@ class CommandAnswer(Answer):
     parameter: NextTurnParameter | None = None
     model_invoked: Literal[False] = False
     turn_created: Literal[False] = False
+
+
+class LetterAnswer(Answer):
+    direction: Literal["to_child", "to_parent"]
+    text: str
+    created_at: datetime
+
+
+class ChildAnswer(Answer):
+    """`agent_name`: as it is now, or as it was when it was asked. `run_id`: absent where no Run has begun. `deleted`: the Agent is gone."""
+
+    agent_id: Id
+    agent_name: str
+    conversation_id: Id
+    run_id: Id | None = None
+    deleted: bool
+
+
+class SubagentAnswer(Answer):
+    """One delegation. `task_id`: its Task. `run_id`: the Run that asked. `code`: an error code of the child Run, or `wall_clock`.
+    `mailbox`: the message, and the answer of a completed one."""
+
+    task_id: Id
+    run_id: Id
+    state: Literal["queued", "running", "completed", "failed", "cancelled", "interrupted"]
+    code: str | None = None
+    child: ChildAnswer
+    mailbox: list[LetterAnswer]
+    created_at: datetime
+    finished_at: datetime | None = None
+
+
+class SubagentsAnswer(Answer):
+    """The newest delegations of a Conversation, oldest first."""
+
+    items: list[SubagentAnswer]

@@ -43,7 +43,7 @@ def model_answer(model: PublicModel) -> ModelAnswer:
 def conversation_answer(row: ConversationRow) -> ConversationAnswer:
     return ConversationAnswer(
         conversation_id=row.conversation_id, title=row.title, created_at=row.created_at, updated_at=row.updated_at,
-        revision=row.revision, running_run_id=row.running_run_id,
+        revision=row.revision, running_run_id=row.running_run_id, asked_by=row.asked_by,
     )
 
 

@@ -270,6 +270,15 @@ RESEARCH_INSTALL_S = 600  # seconds: the installation of a research environment,
 INSTALLER_GRACE_S = 0.2  # seconds: between the stages in which a package installer is ended
 PACKAGE_OUTPUT_BYTES = 4096  # bytes: kept tail of what a package installer says
 
+# delegations
+DELEGATIONS = 2  # delegations: at the same time, of all Agents together
+DELEGATE_MESSAGE_BYTES = 4 * 1024  # bytes: the message to another Agent
+DELEGATE_ANSWER_BYTES = 8 * 1024  # bytes: what a delegation gives to the model that asked, all in all
+AGENT_ID_BYTES = 128  # bytes: an agent_id as a model writes it
+OTHER_AGENTS_SHOWN = 8  # Agents: told to a model that may delegate
+OTHER_AGENT_NAME_CHARS = 60  # characters: of an Agent's name in that list
+SUBAGENTS_SHOWN = 32  # delegations: of one Conversation in one answer, the newest
+
 # tasks
 ACTIVE_TASKS = 4  # Tasks: queued or running at the same time, per Agent
 TASKS_KEPT = 128  # Tasks: per Agent, the active ones among them

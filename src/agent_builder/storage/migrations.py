@@ -202,6 +202,44 @@ def agent_4(conn: sqlite3.Connection) -> None:
     conn.execute("CREATE UNIQUE INDEX one_active_version ON skills (name) WHERE active")
 
 
+def agent_5(conn: sqlite3.Connection) -> None:
+    """Delegations: whom a Run asked, and what was said. On the other side, which Conversation was made for one.
+
+    `state`, `code` and `finished_at` stand for the Task's once that has gone; a delegation goes with the Conversation of its Run.
+    """
+    conn.execute("""
+        CREATE TABLE delegations (
+            key INTEGER PRIMARY KEY,
+            task_id TEXT NOT NULL UNIQUE,
+            run_id TEXT NOT NULL UNIQUE,
+            conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
+            child_agent_id TEXT NOT NULL,
+            child_agent_name TEXT NOT NULL,
+            child_conversation_id TEXT NOT NULL,
+            child_run_id TEXT,
+            created_at INTEGER NOT NULL,
+            state TEXT,
+            code TEXT,
+            finished_at INTEGER
+        ) STRICT""")
+    conn.execute("CREATE INDEX delegation_conversation ON delegations (conversation)")
+    conn.execute("""
+        CREATE TABLE mailbox (
+            delegation INTEGER NOT NULL REFERENCES delegations (key) ON DELETE CASCADE,
+            direction TEXT NOT NULL CHECK (direction IN ('to_child', 'to_parent')),
+            text TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            PRIMARY KEY (delegation, direction)
+        ) STRICT, WITHOUT ROWID""")
+    conn.execute("""
+        CREATE TABLE child_conversations (
+            conversation INTEGER PRIMARY KEY REFERENCES conversations (key) ON DELETE CASCADE,
+            task_id TEXT NOT NULL,
+            parent_agent_id TEXT NOT NULL,
+            parent_conversation_id TEXT NOT NULL
+        ) STRICT""")
+
+
 def registry_1(conn: sqlite3.Connection) -> None:
     """Which Agents there are, and how far a change of one of them has come."""
     conn.execute("""
@@ -217,5 +255,5 @@ def registry_1(conn: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
-AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2, agent_3, agent_4)
+AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2, agent_3, agent_4, agent_5)
 REGISTRY_MIGRATIONS: Sequence[Migration] = (registry_1,)

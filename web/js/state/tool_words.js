@@ -1,7 +1,7 @@
 /** What a tool call is about, in a few words, and what a whole Run did. */
 import { oneLine } from "../dom/plain_text.js";
 
-const TARGET_KEYS = ["path", "pattern", "command", "task", "title", "skill", "text"];
+const TARGET_KEYS = ["path", "pattern", "command", "task", "title", "skill", "text", "message"];
 const MAX_TARGET_CHARS = 80;
 
 const EFFECTS = {
@@ -51,7 +51,7 @@ function fromJson(preview) {
     const key = TARGET_KEYS.find((name) => typeof value[name] === "string");
     return key ? value[key] : null;
   } catch {
-    return /"(?:path|pattern|command|task)"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(preview)?.[1] ?? null;
+    return /"(?:path|pattern|command|task|message)"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(preview)?.[1] ?? null;
   }
 }
 

@@ -14,6 +14,7 @@ from agent_builder.gateway.routes import (
     skills,
     slash,
     streams,
+    subagents,
     tasks,
     workspace,
 )
@@ -27,6 +28,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *sessions.ENDPOINTS,
     *runs.ENDPOINTS,
     *streams.ENDPOINTS,
+    *subagents.ENDPOINTS,
     *permissions.ENDPOINTS,
     *tasks.ENDPOINTS,
     *workspace.ENDPOINTS,

@@ -3,7 +3,7 @@ export const runs = {
   "approval.approve": "Approve",
   "approval.asked_by": "asked by {tool} · until {until}",
   "approval.change": "Change {target}?",
-  "approval.delegate": "Delegate “{target}”?",
+  "approval.delegate": "Ask the Agent {target}?",
   "approval.deny": "Deny",
   "approval.deny_more": "Deny…",
   "approval.lines": { one: "{n} line · asked by {tool} · until {until}", other: "{n} lines · asked by {tool} · until {until}" },

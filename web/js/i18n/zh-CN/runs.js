@@ -3,7 +3,7 @@ export const runs = {
   "approval.approve": "批准",
   "approval.asked_by": "由 {tool} 请求 · 截至 {until}",
   "approval.change": "修改 {target}？",
-  "approval.delegate": "委派“{target}”？",
+  "approval.delegate": "委派给 Agent“{target}”？",
   "approval.deny": "拒绝",
   "approval.deny_more": "拒绝…",
   "approval.lines": { other: "{n} 行 · 由 {tool} 请求 · 截至 {until}" },
