@@ -355,7 +355,7 @@ async def test_a_parser_that_uses_up_its_processor_time_gives_what_it_has(docume
     partial = await read(document_run, "b.pdf", mixed[: mixed.index(b"xref\n")] + first + b"trailer << /Root 1 0 R >>\nstartxref\n1\n%%EOF")
     assert partial.text == (
         "b.pdf: PDF, 2 pages, characters 0-16 of more than 17 characters\n"
-        "(only the first 1 pages could be read: it needs more than the 8 s that one call may take)\n[page 1]\nbefore\n\n"
+        "(only the first 1 page could be read: it needs more than the 8 s that one call may take)\n[page 1]\nbefore\n\n"
     )
     slow = await read(document_run, "c.html", "<p>before" + " and after" * 900 + "<a " * 30_000)
     assert slow.text.split("\n")[1:3] == ["(only the beginning could be read: it needs more than the 8 s that one call may take)", "before" + " and after" * 409]
