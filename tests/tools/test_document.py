@@ -467,6 +467,16 @@ async def test_an_environment_that_does_not_load_is_said_to_be_the_fault(documen
     assert "can remove it and install it again" in result.text
 
 
+async def test_a_tool_for_text_names_the_one_for_documents_where_there_is_one(document_run: ToolRun, run: ToolRun) -> None:
+    for one in (document_run, run):
+        put(one.workspace, "a.pdf", made.encrypted(made.pdf("words"), "AES-256", ""))
+        put(one.workspace, "a.bin", b"\0")
+    read_it = "; document_extract_text reads it"
+    assert [(await one.call("file/read_text", path=path)).text.endswith(read_it) for one in (document_run, run) for path in ("a.pdf", "a.bin")] == [
+        True, False, False, False,
+    ]
+
+
 async def test_paths_are_refused_as_for_every_other_tool(document_run: ToolRun, tmp_path: Path) -> None:
     outside = put(tmp_path, "outside.md", "secret")
     put(document_run.workspace, "real.md", "x")
