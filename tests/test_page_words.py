@@ -19,6 +19,7 @@ from agent_builder.llm.entries import ModelOff
 from agent_builder.llm.models import State as ModelState
 from agent_builder.protocol.errors import AgentBuilderError, leaf_classes
 from agent_builder.protocol.events import PAYLOADS, Control, Outcome, PermissionResolved, RunCompleted, Stage
+from agent_builder.tools.document_answer import Code
 
 PROJECT = Path(__file__).parents[1]
 DUMP = """
@@ -133,6 +134,15 @@ def test_every_refusal_of_a_skill_has_a_reason(catalogs: dict[str, dict[str, obj
     checked = {f"bad_{field}" for field in ("name", "version", "description")} | {f"{field}_missing" for field in ("name", "version", "description")}
     assert {"link", "encrypted", "too_many_skills", "version_exists"} <= refusals
     assert _without_words(catalogs, [f"skill_refused.{word}" for word in sorted(refusals | checked)]) == []
+
+
+def test_every_reason_why_a_document_gives_no_text_has_words(catalogs: dict[str, dict[str, object]]) -> None:
+    refusals = {
+        word for name in ("document", "document_format", "docx_archive")
+        for word in re.findall(r'(?:FileRefused\(|_refused\(path, |refused\()"([a-z_]+)"', (PROJECT / f"src/agent_builder/tools/{name}.py").read_text())
+    }
+    assert {"archive", "format", "not_installed", "too_large"} <= refusals
+    assert _without_words(catalogs, [f"reading.{word}" for word in sorted({*refusals, *get_args(Code)})]) == []
 
 
 def test_every_line_of_a_command_is_said_with_the_same_blanks(catalogs: dict[str, dict[str, object]]) -> None:

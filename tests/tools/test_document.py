@@ -355,7 +355,7 @@ async def test_a_parser_that_uses_up_its_processor_time_gives_what_it_has(docume
     partial = await read(document_run, "b.pdf", mixed[: mixed.index(b"xref\n")] + first + b"trailer << /Root 1 0 R >>\nstartxref\n1\n%%EOF")
     assert partial.text == (
         "b.pdf: PDF, 2 pages, characters 0-16 of more than 17 characters\n"
-        "(only the first 1 pages could be read: it needs more than the 8 s that one call may take)\n[page 1]\nbefore\n\n"
+        "(only the first 1 page could be read: it needs more than the 8 s that one call may take)\n[page 1]\nbefore\n\n"
     )
     slow = await read(document_run, "c.html", "<p>before" + " and after" * 900 + "<a " * 30_000)
     assert slow.text.split("\n")[1:3] == ["(only the beginning could be read: it needs more than the 8 s that one call may take)", "before" + " and after" * 409]
@@ -465,6 +465,16 @@ async def test_an_environment_that_does_not_load_is_said_to_be_the_fault(documen
     result = await read(document_run, "a.pdf", made.pdf("words"))
     assert (result.outcome, result.code) == ("failed", "library")
     assert "can remove it and install it again" in result.text
+
+
+async def test_a_tool_for_text_names_the_one_for_documents_where_there_is_one(document_run: ToolRun, run: ToolRun) -> None:
+    for one in (document_run, run):
+        put(one.workspace, "a.pdf", made.encrypted(made.pdf("words"), "AES-256", ""))
+        put(one.workspace, "a.bin", b"\0")
+    read_it = "; document_extract_text reads it"
+    assert [(await one.call("file/read_text", path=path)).text.endswith(read_it) for one in (document_run, run) for path in ("a.pdf", "a.bin")] == [
+        True, False, False, False,
+    ]
 
 
 async def test_paths_are_refused_as_for_every_other_tool(document_run: ToolRun, tmp_path: Path) -> None:

@@ -197,14 +197,14 @@ DOCUMENT_CPU_S = 8  # seconds: processor time of a parser; below the wall clock,
 DOCUMENT_WALL_S = 12  # seconds: wall clock of a parser, from its release
 DOCUMENT_PARSE_S = 9  # seconds: wall clock after which a parser stops between two parts and gives what it has
 DOCUMENT_AHEAD_S = 2  # seconds: a parser goes on beyond the wanted text to learn how much there is
-DOCUMENT_MEMORY_BYTES = 384 * 1024 * 1024  # bytes: address space of a parser; lxml takes ten times the XML of a large DOCX
+DOCUMENT_MEMORY_BYTES = 384 * 1024 * 1024  # bytes: address space of a parser; the XML of a large DOCX takes about 14 times its size as a tree
 DOCUMENT_FDS = 32  # descriptors: open files of a parser
 DOCUMENT_OUTPUT_BYTES = 64 * 1024  # bytes: what a parser may write, DOCUMENT_TEXT_BYTES as JSON several times over
 DOCUMENT_HEAD_BYTES = 1024  # bytes: of a document in which its format is looked for, as PDF readers and browsers do
 DOCX_ENTRIES = 2048  # entries: of a DOCX archive; one per picture, hardly a hundred others
 DOCX_NAME_BYTES = 512  # bytes: of an entry's name
 DOCX_EXPANDED_BYTES = 64 * 1024 * 1024  # bytes: of all entries after expansion
-DOCX_XML_BYTES = 12 * 1024 * 1024  # bytes: of one XML entry after expansion, what a parser's memory holds as a tree
+DOCX_XML_BYTES = 20 * 1024 * 1024  # bytes: of one XML entry after expansion, of ordinary text what a parser's memory holds as a tree
 DOCX_RATIO = 100  # times: an archive may expand; text in XML reaches 10 to 30
 DOCX_RATIO_FREE_BYTES = 4 * 1024 * 1024  # bytes: of expansion that are never too much, since short files repeat themselves
 

@@ -24,7 +24,7 @@ from agent_builder.protocol.toolspec import ASK, DENY, FILE, ToolSpec
 from agent_builder.tools.calls import ApprovalClock, CallRecord, CapabilityCall, CapabilityResult, ToolScope, refused
 from agent_builder.tools.cuts import clip
 from agent_builder.tools.delegate import Delegating, plan_delegate
-from agent_builder.tools.document import EXTRACT_TEXT, DocumentPlace, extract_text
+from agent_builder.tools.document import EXTRACT_TEXT, DocumentPlace, extract_text, with_way_to_text
 from agent_builder.tools.effects import Effect, EffectStale
 from agent_builder.tools.exec_run import CommandPlace, plan_command
 from agent_builder.tools.file_read import read_text, stat
@@ -101,10 +101,11 @@ class CapabilityBroker:
 
     async def _allowed(self, call: CapabilityCall, scope: ToolScope) -> CapabilityResult:
         """Tools that change nothing. What is cut in the middle has left nothing behind."""
-        if call.tool_id != EXTRACT_TEXT:
-            return await asyncio.to_thread(_or_why_not, self._look, call, scope)
-        directory = scope.run_root.with_name(f"{scope.run_root.name}.document")
         library = await asyncio.to_thread(self._library)
+        if call.tool_id != EXTRACT_TEXT:
+            result = await asyncio.to_thread(_or_why_not, self._look, call, scope)
+            return with_way_to_text(result, str(call.arguments.get("path"))) if library else result
+        directory = scope.run_root.with_name(f"{scope.run_root.name}.document")
         place = DocumentPlace(scope.workspace, directory, self._worker_env, library, self._clock, self._search_clock, self._command_turn)
         try:
             return await extract_text(call.arguments, place)

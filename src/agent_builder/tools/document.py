@@ -33,6 +33,7 @@ EXTRACT_TEXT = "document/extract_text"
 _COPY = "document"
 _BOUNDS = CommandBounds(DOCUMENT_WALL_S, DOCUMENT_OUTPUT_BYTES)
 _NEEDS_LIBRARY: tuple[Kind, ...] = ("pdf", "docx")
+_READ_HERE_ONLY = {"not_text": (".pdf", ".docx", ".html", ".htm"), "too_large": (".pdf", ".docx", ".html", ".htm", ".md", ".txt")}
 _NOT_INSTALLED = (
     "nothing was read: this Agent has no environment for documents; the operator can install it in the Agent list under "
     "Documents, Skills and Tasks"
@@ -67,6 +68,13 @@ async def extract_text(arguments: dict[str, object], place: DocumentPlace) -> Ca
     async with place.turn:
         end = await _parsed(kind, data, first, most, place)
     return result_of(Asked(version, kind, first, most), end)
+
+
+def with_way_to_text(result: CapabilityResult, path: str) -> CapabilityResult:
+    """A tool for text files that met a document, or a file too large for it, names the one that can read it."""
+    if result.code is None or not path.lower().endswith(_READ_HERE_ONLY.get(result.code, ())):
+        return result
+    return refused(result.code, f"{result.text}; document_extract_text reads it", **result.receipt)
 
 
 def _document(path: str, place: DocumentPlace) -> tuple[FileVersion, Kind, bytes]:

@@ -4,6 +4,7 @@ believed but text, and numbers within their bounds.
 
 import json
 from dataclasses import dataclass
+from typing import Literal
 
 from agent_builder.capsule.command_runner import CommandEnd
 from agent_builder.capsule.safe_open import FileVersion
@@ -20,6 +21,9 @@ from agent_builder.tools.document_format import NAMES, Kind
 from agent_builder.tools.file_read import version_receipt
 from agent_builder.tools.visible_text import visible
 
+Code = Literal["damaged", "encrypted", "library", "limit", "no_text", "not_text", "parser", "past_end"]
+"""Why a document that could be opened gives no text."""
+
 _ALL, _AHEAD = "all", "ahead"
 _DETAIL_CHARS = 40
 _ODD_SHARE = 3  # a third of the characters; the accents of any language written in Latin letters stay far below
@@ -31,7 +35,7 @@ _BOUNDS = {
     "memory": f"it needs more than the {DOCUMENT_MEMORY_BYTES // _MEBIBYTE} MiB of memory that one call may take",
     "limit": "it is nested or repeated beyond what can be read",
 }
-_FAULTS = {
+_FAULTS: dict[Code, str] = {
     "encrypted": "is encrypted and opens with a password only, so its text cannot be read; only its owner can save a copy without one",
     "damaged": "is damaged or not really a {kind}: no text can be taken from it",
     "not_text": "is not UTF-8 text; the operator can save it as UTF-8",
@@ -97,7 +101,7 @@ def _no_answer(asked: Asked, end: CommandEnd) -> CapabilityResult:
     return CapabilityResult("failed", "limit", f"{asked.shown} {words}", receipt)
 
 
-def _fault(asked: Asked, answer: _Answer) -> tuple[str, str, bool] | None:
+def _fault(asked: Asked, answer: _Answer) -> tuple[Code, str, bool] | None:
     """Code, words, and whether it was the reading that failed rather than the document. None when there is text to show."""
     if answer.end == "library":
         words = "was not read: the environment for documents cannot be loaded; the operator can remove it and install it again"
@@ -108,9 +112,12 @@ def _fault(asked: Asked, answer: _Answer) -> tuple[str, str, bool] | None:
         return "limit", f"cannot be read{_behind(answer)}: {_BOUNDS[answer.end]}", True
     if answer.end == "charset":
         return "not_text", f"is {_undecodable(answer)}; the operator can save it as UTF-8", False
-    if answer.end in _FAULTS and not answer.visible:
-        return answer.end, _FAULTS[answer.end].format(kind=NAMES[asked.kind]), False
-    return None if answer.visible else ("no_text", _without_text(answer), False)
+    if answer.visible:
+        return None
+    for code, words in _FAULTS.items():
+        if answer.end == code:
+            return code, words.format(kind=NAMES[asked.kind]), False
+    return "no_text", _without_text(answer), False
 
 
 def _undecodable(answer: _Answer) -> str:
@@ -156,10 +163,9 @@ def _amount(answer: _Answer) -> str:
 def _warnings(answer: _Answer) -> list[str]:
     """What must not be taken for a whole or true text."""
     warnings = []
-    if answer.parts is not None and answer.end not in (_ALL, _AHEAD):
-        warnings.append(f"only the first {answer.parts_read} pages could be read: {_BOUNDS.get(answer.end, 'the rest is damaged')}")
-    elif answer.end not in (_ALL, _AHEAD):
-        warnings.append(f"only the beginning could be read: {_BOUNDS.get(answer.end, 'the rest is damaged')}")
+    if answer.end not in (_ALL, _AHEAD):
+        far = "the beginning" if answer.parts is None else f"the first {counted(answer.parts_read, 'page')}"
+        warnings.append(f"only {far} could be read: {_BOUNDS.get(answer.end, 'the rest is damaged')}")
     if answer.parts_empty:
         warnings.append(f"{counted(answer.parts_empty, 'page')} of those read without text, perhaps pictures, which cannot be read here")
     if answer.parts_unreadable:

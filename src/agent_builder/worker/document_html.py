@@ -19,7 +19,9 @@ _LABELS = {
     "shift_jis": "cp932", "shift-jis": "cp932", "sjis": "cp932", "x-sjis": "cp932", "windows-31j": "cp932", "euc-kr": "cp949",
     "ks_c_5601-1987": "cp949", "utf-16": _UTF8, "utf-16le": _UTF8, "utf-16be": _UTF8, "tis-620": "cp874", "windows-874": "cp874",
 }
-_OTHERS = ("euc_jp", "iso2022_jp", "koi8_r", "koi8_u", *(f"cp{page}" for page in range(1250, 1259)), *(f"iso8859_{part}" for part in range(2, 17) if part != 12))
+_OTHERS = (
+    "euc_jp", "iso2022_jp", "koi8_r", "koi8_u", *(f"cp125{page}" for page in range(9)), *(f"iso8859_{part}" for part in range(2, 17) if part != 12),
+)
 
 _DROPPED = {"script", "style", "template", "noframes"}
 _BLOCKS = {

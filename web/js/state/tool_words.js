@@ -39,6 +39,12 @@ export function effectsOf(calls) {
   return order.filter((effect) => done.has(effect)).map((effect) => ({ effect, n: done.get(effect).size }));
 }
 
+/** What became of a finished call: for a document why there is no text in it, else its outcome. The first key that has words counts. */
+export function outcomeKeys({ tool_id: toolId, outcome, code }) {
+  const told = [`outcome.${outcome}`, "outcome.failed"];
+  return toolId === "document/extract_text" && outcome !== "ok" && code ? [`reading.${code}`, ...told] : told;
+}
+
 /** What the operator is asked: change a file, run a command, use a Skill, delegate, or a tool without its own words. */
 export function askOf(toolId) {
   return { "file/edit": "change", "file/write": "write", "exec/run": "run", "skill/run": "skill", "agent/delegate": "delegate" }[toolId] ?? "tool";

@@ -90,7 +90,8 @@ const WORDS = { outcome: "outcome.", stage: "stage.", decision: "timeline.decide
 function numberFacts({ t, has }, payload) {
   const facts = Object.entries(NUMBERS).filter(([name]) => payload[name] !== undefined && payload[name] !== null).map(([name, key]) => [t(key), String(payload[name])]);
   for (const [name, prefix] of Object.entries(WORDS)) {
-    const key = `${prefix}${payload[name]}`;
+    const ofDocument = name === "code" && payload.tool_id === "document/extract_text";
+    const key = `${ofDocument ? "reading." : prefix}${payload[name]}`;
     if (payload[name] && has(key)) facts.push([t("fact.meaning"), t(key)]);
   }
   if (payload.attempt !== undefined) facts.push([t(payload.round !== undefined ? "fact.recovery_attempt" : "fact.transport_attempt"), String(payload.attempt)]);

@@ -1,7 +1,7 @@
 /** One tool call in the Conversation: what was asked for and how it went. */
 import { h, setText, toggle } from "../dom/h.js";
 import { icon } from "../dom/icons.js";
-import { targetOf } from "../state/tool_words.js";
+import { outcomeKeys, targetOf } from "../state/tool_words.js";
 
 const GOOD = new Set(["ok"]);
 const CHANGES = new Set(["file/edit", "file/write"]);
@@ -32,7 +32,7 @@ export function toolLine(app, first) {
 function outcomeWords({ words }, call, waits) {
   if (waits) return words.t("tool.waits");
   if (call.phase !== "finished") return words.t(call.phase === "started" ? "tool.runs" : "tool.proposed");
-  if (!GOOD.has(call.outcome)) return words.tOr(`outcome.${call.outcome}`, "outcome.failed");
+  if (!GOOD.has(call.outcome)) return words.t(outcomeKeys(call).find(words.has) ?? "outcome.failed");
   return CHANGES.has(call.tool_id) ? "" : receiptWords(words, call.receipt);
 }
 
@@ -40,6 +40,8 @@ function outcomeWords({ words }, call, waits) {
 function receiptWords(words, receipt) {
   if (!receipt || typeof receipt !== "object") return "";
   if (Number.isInteger(receipt.exit_code)) return words.t("receipt.exit", { code: receipt.exit_code });
+  if (Number.isInteger(receipt.pages)) return words.t("receipt.pages", { n: receipt.pages });
+  if (Number.isInteger(receipt.total_chars)) return words.t(receipt.complete ? "receipt.characters" : "receipt.characters_more", { n: receipt.total_chars });
   if (Number.isInteger(receipt.matches)) return words.t("receipt.matches", { n: receipt.matches });
   const lines = receipt.total_lines ?? receipt.lines;
   if (Number.isInteger(lines)) return words.t("receipt.lines", { n: lines });

@@ -5,7 +5,7 @@ import { isDiff, parseDiff } from "../../js/state/diff.js";
 import { attachmentsOf, completionAt, namedFiles } from "../../js/state/file_names.js";
 import { applyEvent, emptyRun } from "../../js/state/run_events.js";
 import { stepped, timelineRows, visibleRows } from "../../js/state/timeline.js";
-import { effectsOf, targetOf } from "../../js/state/tool_words.js";
+import { effectsOf, outcomeKeys, targetOf } from "../../js/state/tool_words.js";
 import { completed, delta, event, USAGE } from "../events.js";
 
 const projection = { used_tokens: 5000, usable_tokens: 18000, left_percent: 72, fixed_context_tokens: 4800, operational_context_tokens: 20000, input_budget: 18000, safe_user_tokens: 9000, safe_user_bytes: 30000, compact_before_user_tokens: 4000, error_tokens: 12 };
@@ -93,6 +93,14 @@ test("a call's target is its path, its command or the first words of it", () => 
   assert.equal(targetOf("printf x\n\nmore"), "printf x");
   assert.equal([...targetOf("长".repeat(200))].length, 81);
   assert.equal(targetOf(""), "");
+});
+
+test("a document without text is told by its reason, every other call by its outcome", () => {
+  const told = ["outcome.refused", "outcome.failed"];
+  assert.deepEqual(outcomeKeys({ tool_id: "document/extract_text", outcome: "refused", code: "no_text" }), ["reading.no_text", ...told]);
+  assert.deepEqual(outcomeKeys({ tool_id: "document/extract_text", outcome: "refused" }), told);
+  assert.deepEqual(outcomeKeys({ tool_id: "file/read_text", outcome: "refused", code: "not_text" }), told);
+  assert.equal(outcomeKeys({ tool_id: "document/extract_text", outcome: "ok", code: "repeated" })[0], "outcome.ok");
 });
 
 test("the foot line counts what was done and leaves out what was not", () => {
