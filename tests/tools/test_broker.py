@@ -138,6 +138,7 @@ async def test_every_result_is_within_its_tools_bound(run: ToolRun) -> None:
         "file/read_text": {"path": "n" * 1024}, "file/stat": {"path": "n/" * 500 + "n"}, "file/glob": {"pattern": "**"},
         "file/grep": {"pattern": "y"}, "file/edit": {"path": "n", "old": "a", "new": "b"}, "file/write": {"path": "n/n", "content": "x"},
         "exec/run": {"command": "x" * 1024}, "agent/delegate": {"agent_id": "x", "message": "y"}, "skill/run": {"skill": "x" * 64},
+        "document/extract_text": {"path": "n" * 1024},
     }
     for spec in CATALOG.specs:
         if not spec.local:
