@@ -203,7 +203,7 @@ async def test_switching_the_agent_switches_everything_of_it(gateway: Gateway, f
         await expect(page.locator(".row-open", has_text="of the first")).to_be_visible()
         await expect(page.locator(".agent-rows .row")).to_have_count(1)
         await page.get_by_role("button", name="Actions for Agent Assistant").click()
-        await expect(page.get_by_role("menuitem")).to_have_text(["Rename…"])
+        await expect(page.get_by_role("menuitem")).to_have_text(["Rename…", "Documents, Skills and Tasks…"])
 
 
 async def test_the_whole_way_by_keyboard(gateway: Gateway, fake: FakeOllama) -> None:
