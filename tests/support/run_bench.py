@@ -47,7 +47,7 @@ from tests.support.clock import MovableClock
 from tests.support.plans import a_model, inputs
 from tests.support.stored import AGENT, new_turn, open_state
 
-OFFERED = toolset_of(tuple(spec for spec in CATALOG.specs if spec.offered))
+OFFERED = toolset_of(tuple(spec for spec in CATALOG.specs if spec.offered and not spec.optional))
 USAGE = CheckedUsage(input=10, output=2, complete=True, evaluated=None, evaluate_s=None)
 TextSink = Callable[[str], Awaitable[None]]
 
