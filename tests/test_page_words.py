@@ -14,7 +14,7 @@ from agent_builder.capsule.research_install import FaultCode
 from agent_builder.commands.said import SENTENCES
 from agent_builder.commands.slash_commands import SLASH_COMMANDS
 from agent_builder.context.projection import Reason as MeterReason
-from agent_builder.gateway.answers import HealthAnswer, PreparationAnswer, ResearchProgressAnswer, TurnState
+from agent_builder.gateway.answers import HealthAnswer, PreparationAnswer, ResearchProgressAnswer, TaskAnswer, TurnState
 from agent_builder.llm.entries import ModelOff
 from agent_builder.llm.models import State as ModelState
 from agent_builder.protocol.errors import AgentBuilderError, leaf_classes
@@ -116,11 +116,24 @@ def test_every_state_step_and_failure_of_a_research_environment_has_words(catalo
     assert _without_words(catalogs, states + steps + [f"research.fault_{code}" for code in get_args(FaultCode)]) == []
 
 
+def test_every_kind_and_state_of_a_task_has_a_name(catalogs: dict[str, dict[str, object]]) -> None:
+    told_by_code = ("failed",)
+    states = [f"task_state.{word}" for word in _values(TaskAnswer, "state") if word not in told_by_code]
+    assert _without_words(catalogs, states + [f"task_kind.{word}" for word in _values(TaskAnswer, "kind")] + ["task_failed.other"]) == []
+
+
 def test_every_refusal_of_a_file_and_of_a_model_has_a_reason(catalogs: dict[str, dict[str, object]]) -> None:
     refusals = _written("capsule", r'FileRefused\(\s*"([a-z_]+)"')
     assert {"symlink", "mode", "not_text"} <= refusals
     assert _without_words(catalogs, [f"file.{word}" for word in sorted(refusals)]) == []
     assert _without_words(catalogs, [f"model_off.{word}" for word in get_args(ModelOff)]) == []
+
+
+def test_every_refusal_of_a_skill_has_a_reason(catalogs: dict[str, dict[str, object]]) -> None:
+    refusals = _written("capsule", r'SkillRefused\(\s*"([a-z_]+)"') | _written("capsule", r'\breason="([a-z_]+)"')
+    checked = {f"bad_{field}" for field in ("name", "version", "description")} | {f"{field}_missing" for field in ("name", "version", "description")}
+    assert {"link", "encrypted", "too_many_skills", "version_exists"} <= refusals
+    assert _without_words(catalogs, [f"skill_refused.{word}" for word in sorted(refusals | checked)]) == []
 
 
 def test_every_reason_why_a_document_gives_no_text_has_words(catalogs: dict[str, dict[str, object]]) -> None:

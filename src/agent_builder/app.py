@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from agent_builder.capsule.research_install import PackageSource
 from agent_builder.capsule.worker_env import verify_worker_env, write_worker_env
 from agent_builder.commands.bus import CommandBus
 from agent_builder.commands.carriers import command_bus
+from agent_builder.conversations.engines import QueryEngines
 from agent_builder.conversations.planning import window_fault
 from agent_builder.conversations.warm_up import warm_up_request
 from agent_builder.gateway.access_token import AccessToken, AccessTokenUnusable, read_access_token
@@ -32,6 +33,7 @@ from agent_builder.gateway.services import Services
 from agent_builder.llm.broker import ModelBroker
 from agent_builder.llm.catalog import CatalogError, load_catalog
 from agent_builder.llm.models import Models
+from agent_builder.protocol.delegation import OtherAgent
 from agent_builder.protocol.errors import AgentBuilderError
 from agent_builder.protocol.ids import SYSTEM_AGENT_ID
 from agent_builder.protocol.limits import DRAIN_S
@@ -42,6 +44,7 @@ from agent_builder.runs.workers import Spawn, Workers
 from agent_builder.sandbox.inspection import harden_gateway
 from agent_builder.sandbox.qualify import qualify
 from agent_builder.settings import Settings
+from agent_builder.tasks.subagents import Delegations
 
 RELEASE = "0.2.0"
 log = logging.getLogger(__name__)
@@ -60,15 +63,16 @@ class App:
     bus: CommandBus
     active: ActiveRuns
     live: LiveRuns
+    registry: AgentRegistry
     started: Callable[[], object]
 
     async def stop(self) -> None:
-        """Refuses new work, ends the Runs (their terminals are delivered), then ends every stream with `gone`."""
+        """Refuses new work, ends the Runs (their terminals are delivered) and the Tasks, then ends every stream with `gone`."""
         self.bus.drain()
         self.active.cancel_all()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):
-                await self.active.idle()
+                await asyncio.gather(self.active.idle(), self.registry.end_tasks())
         await self.active.abandon()
         self.live.end_all()
 
@@ -101,10 +105,18 @@ async def _build(settings: Settings, clock: Clock, stack: AsyncExitStack) -> App
 
     start_task = await stack.enter_async_context(_background())
     live, active, workers = LiveRuns(), ActiveRuns(start_task), Workers(clock, start_task)
+
+    def agents() -> Sequence[OtherAgent]:
+        return registry.usable()
+
+    async def engine_for(agent_id: str) -> QueryEngines:
+        return (await registry.runtime(agent_id)).engines
+
+    delegations = Delegations(agents=agents, engine_for=engine_for, active=active, clock=clock, start_task=start_task)
     shared = SharedParts(
         checkout=checkout, clock=clock, live=live, active=active, workers=workers, models=models,
         broker=ModelBroker(models, clock), page_key=secrets.token_bytes(), semantic_summary=settings.semantic_summary,
-        context_reveal=settings.context_reveal,
+        context_reveal=settings.context_reveal, start_task=start_task, delegations=delegations,
     )
     source = PackageSource(settings.downloads, settings.package_environment)
     research = ResearchEnvs(checkout, source, clock, active, start_task)
@@ -116,7 +128,7 @@ async def _build(settings: Settings, clock: Clock, stack: AsyncExitStack) -> App
         reveal_token=reveal, health=lambda: _health(bus, models, active, workers),
     )
     return App(
-        asgi=build_gateway(services), bus=bus, active=active, live=live,
+        asgi=build_gateway(services), bus=bus, active=active, live=live, registry=registry,
         started=lambda: start_task(_load_model(shared, registry)),
     )
 
@@ -154,7 +166,8 @@ async def _open_registry(shared: SharedParts, research: ResearchEnvs, start_task
     )
     registry = AgentRegistry(
         lifecycle, open_runtime=lambda row: open_runtime(row.agent_id, row.generation, shared), drain=shared.active.drain,
-        active_runs=lambda agent_id: len(shared.active.of_agent(agent_id)), research=research, spawn=start_task,
+        active_runs=lambda agent_id: len(shared.active.of_agent(agent_id)), delete_children=shared.delegations.delete_children,
+        research=research, spawn=start_task,
     )
     stack.push_async_callback(registry.close)
     stack.push_async_callback(shared.workers.close)
@@ -181,7 +194,7 @@ async def _load_model(shared: SharedParts, registry: AgentRegistry) -> None:
         model = await shared.models.qualified(None)
         counter = await shared.models.counter(model)
         shared.models.disable(model.model_id, window_fault(model, counter))
-        await shared.models.load(model, await warm_up_request(runtime.workspace, model, counter, shared.clock, await runtime.surroundings()))
+        await shared.models.load(model, await warm_up_request(runtime.workspace, model, counter, shared.clock, await runtime.surroundings(None)))
     except AgentBuilderError as error:
         log.warning("the model is not loaded: %s", error.message)
         shared.models.could_not_load(error)

@@ -20,6 +20,7 @@ from agent_builder.capsule.research_install import PackageSource
 from agent_builder.capsule.worker_env import verify_worker_env, write_worker_env
 from agent_builder.commands.bus import CommandBus
 from agent_builder.commands.carriers import command_bus
+from agent_builder.conversations.engines import QueryEngines
 from agent_builder.gateway.access_token import AccessToken
 from agent_builder.gateway.answers import HealthAnswer, HealthModel, HealthSandbox
 from agent_builder.gateway.server import build_gateway
@@ -32,6 +33,7 @@ from agent_builder.protocol.ids import SYSTEM_AGENT_ID
 from agent_builder.runs.active import ActiveRuns
 from agent_builder.runs.live import LiveRuns
 from agent_builder.runs.workers import Workers
+from agent_builder.tasks.subagents import Delegations
 from tests.support.clock import MovableClock
 from tests.support.gateway import PROJECT, catalog
 
@@ -116,9 +118,16 @@ async def open_gateway(root: Path, provider_port: int | None = None, *, reveal: 
         models = Models(load_catalog(entries), clock, checkout.cache)
         stack.push_async_callback(models.close)
         models._first_load.set()  # nothing is loaded here: no Turn shall wait for it
+        active = ActiveRuns(start)
+
+        async def engine_for(agent_id: str) -> QueryEngines:
+            return (await registry.runtime(agent_id)).engines
+
+        delegations = Delegations(agents=lambda: registry.usable(), engine_for=engine_for, active=active, clock=clock, start_task=start)  # noqa: PLW0108 - made below
         shared = SharedParts(
-            checkout=checkout, clock=clock, live=LiveRuns(), active=ActiveRuns(start), workers=Workers(clock, start, keep_spare=False),
+            checkout=checkout, clock=clock, live=LiveRuns(), active=active, workers=Workers(clock, start, keep_spare=False),
             models=models, broker=ModelBroker(models, clock), page_key=bytes(32), semantic_summary=False, context_reveal=reveal,
+            delegations=delegations, start_task=start,
         )
         registry = await _registry(shared, start, stack)
         services = _services(shared, registry, reveal)
@@ -140,7 +149,8 @@ async def _registry(shared: SharedParts, start: Any, stack: AsyncExitStack) -> A
     )
     registry = AgentRegistry(
         lifecycle, open_runtime=lambda row: open_runtime(row.agent_id, row.generation, shared), drain=shared.active.drain,
-        active_runs=lambda agent_id: len(shared.active.of_agent(agent_id)), research=ResearchEnvs(shared.checkout, PackageSource(None, {}), shared.clock, shared.active, start),
+        active_runs=lambda agent_id: len(shared.active.of_agent(agent_id)), delete_children=shared.delegations.delete_children,
+        research=ResearchEnvs(shared.checkout, PackageSource(None, {}), shared.clock, shared.active, start),
         spawn=start,
     )
     stack.push_async_callback(registry.close)

@@ -3,9 +3,9 @@ import asyncio
 import pytest
 from starlette.requests import ClientDisconnect
 
-from agent_builder.gateway.request_body import read_body, require_json
+from agent_builder.gateway.request_body import read_body, require_json, require_type
 from agent_builder.protocol.errors import InvalidRequest, TooLarge
-from agent_builder.protocol.limits import BODY_BYTES, BODY_S
+from agent_builder.protocol.limits import BODY_BYTES, BODY_S, SKILL_ARCHIVE_BYTES
 from tests.gateway.asgi_client import AsgiClient, settle
 from tests.support.clock import MovableClock
 
@@ -23,6 +23,22 @@ async def test_the_largest_body_is_taken_and_one_byte_more_is_refused() -> None:
     assert len(await read(AsgiClient([b"x" * (BODY_BYTES - 1), b"x"]))) == BODY_BYTES
     with pytest.raises(TooLarge):
         await read(AsgiClient([b"x" * BODY_BYTES, b"x"]))
+
+
+async def test_an_archive_may_be_larger_and_has_its_own_bound() -> None:
+    for most in (BODY_BYTES + 1, SKILL_ARCHIVE_BYTES):
+        client = AsgiClient([b"x" * most])
+        assert len(await read_body(client.scope("POST"), client.receive, MovableClock(), SKILL_ARCHIVE_BYTES)) == most
+    client = AsgiClient([b"x" * SKILL_ARCHIVE_BYTES, b"x"])
+    with pytest.raises(TooLarge):
+        await read_body(client.scope("POST"), client.receive, MovableClock(), SKILL_ARCHIVE_BYTES)
+
+
+@pytest.mark.parametrize("kinds", [[], [b"application/json"], [b"application/zip; x=y"], [b"application/zip", b"application/zip"], [b"text/plain"]])
+def test_an_archive_must_say_that_it_is_one(kinds: list[bytes]) -> None:
+    require_type(AsgiClient().scope(headers=[(b"content-type", b"Application/ZIP")]), "application/zip")
+    with pytest.raises(InvalidRequest):
+        require_type(AsgiClient().scope(headers=[(b"content-type", kind) for kind in kinds]), "application/zip")
 
 
 async def test_an_announced_size_is_refused_before_anything_is_read() -> None:

@@ -8,17 +8,19 @@ from pathlib import Path
 from tests.support.fake_ollama import FakeOllama
 from tests.support.gateway import SYSTEM_AGENT, Gateway
 
+HOOKS = Path(__file__).parents[1] / "support/schemathesis_zip.py"
 DOCUMENT = Path(__file__).parents[2] / "docs/openapi.json"
 EXAMPLES = 5
 
 # The session's end is tried by hand in test_way_in.py: here it would end the run.
 EXCLUDED = ("/api/logout",)
 
-# What a schema cannot say: a cursor that this process made, a model of the catalog, a file that is there.
+# What a schema cannot say: a cursor that this process made, a model of the catalog, a file that is there, an archive.
 MEANING = (
     "/api/agents/{agent_id}/sessions/{conversation_id}",
     "/api/agents/{agent_id}/sessions/{conversation_id}/runs",
     "/api/agents/{agent_id}/workspace/file",
+    "/api/agents/{agent_id}/skills",
 )
 
 
@@ -27,7 +29,7 @@ async def schemathesis(gateway: Gateway, folder: Path, ids: dict[str, str]) -> t
     config = folder / "schemathesis.toml"
     ((cookie, session),) = gateway.client.cookies.items()
     config.write_text("\n".join((
-        "[parameters]", *(f'"path.{name}" = "{value}"' for name, value in ids.items()),
+        f'hooks = "{HOOKS}"', "[parameters]", *(f'"path.{name}" = "{value}"' for name, value in ids.items()),
         f'[auth.openapi.session]\napi_key = "{session}"', f'[auth.openapi.csrf]\napi_key = "{gateway.csrf}"',
         *(f'[[operations]]\ninclude-path = "{path}"\nchecks.positive_data_acceptance.enabled = false' for path in MEANING),
     )))
@@ -54,6 +56,7 @@ async def test_schemathesis_finds_no_fault_and_no_undocumented_answer(tmp_path: 
         async with Gateway(tmp_path, fake.port) as gateway:
             conversation = await gateway.new_conversation()
             run = await gateway.run(conversation, "hello")
-            ids = {"agent_id": SYSTEM_AGENT, "conversation_id": conversation, "run_id": run.run_id}
+            task = await gateway.ok("POST", f"{gateway.agent}/runs/{run.run_id}/tasks", {"kind": "runtime-compile"})
+            ids = {"agent_id": SYSTEM_AGENT, "conversation_id": conversation, "run_id": run.run_id, "task_id": task["task_id"]}
             status, output = await schemathesis(gateway, tmp_path, ids)
     assert status == 0, output[-20000:]

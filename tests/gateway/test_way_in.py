@@ -24,7 +24,7 @@ def named(endpoint: Endpoint) -> str:
 
 
 def path_of(endpoint: Endpoint) -> str:
-    ids = {"agent_id": SYSTEM_AGENT_ID, "conversation_id": new_id(), "run_id": new_id(), "permission_id": new_id()}
+    ids = {"agent_id": SYSTEM_AGENT_ID, "conversation_id": new_id(), "run_id": new_id(), "permission_id": new_id(), "task_id": new_id(), "skill_id": new_id()}
     return endpoint.path.format(**ids)
 
 
@@ -255,5 +255,5 @@ async def test_an_id_that_is_none_is_not_found(gateway: OpenGateway) -> None:
 
 
 async def test_an_unknown_address_is_not_found_in_the_same_shape(gateway: OpenGateway) -> None:
-    for path in ("/api", "/api/", "/api/nothing", "/api/agents/", f"{AGENT}/tasks", f"{AGENT}/skills", "/api/extensions", "/health/"):
+    for path in ("/api", "/api/", "/api/nothing", "/api/agents/", "/api/extensions", "/health/"):
         assert code(await gateway.client.get(path)) == (404, "not_found"), path

@@ -13,7 +13,7 @@ from agent_builder.ops.run_roots import remove_unused_roots
 
 @pytest.fixture
 def agents(tmp_path: Path) -> Path:
-    for root in ("a/runs/one", "a/spare/two", "b/runs/three"):
+    for root in ("a/runs/one", "a/spare/two", "b/runs/three", "b/tasks/four"):
         (tmp_path / root / "tmp").mkdir(parents=True)
         (tmp_path / root / "tmp/file").write_text("x")
     return tmp_path

@@ -42,7 +42,7 @@ def test_a_command_that_is_never_released_does_nothing(worker_env: Path, tmp_pat
 
 
 def test_a_ready_command_is_verifiably_confined(worker_env: Path, tmp_path: Path) -> None:
-    for profile in ("command-bash", "command-compile", "git-status"):
+    for profile in ("command-bash", "command-compile", "skill-script", "git-status"):
         command, environment = command_command(profile, worker_env, tmp_path)
         with started(command, tmp_path, environment) as child:
             assert child.line() == READY_LINE

@@ -7,7 +7,7 @@ import pytest
 from agent_builder.protocol.errors import SandboxFailed
 from agent_builder.sandbox import qualify as qualification
 from agent_builder.sandbox.bpf_build import build_programs
-from agent_builder.sandbox.probes import COMMAND_EXPECTED, DOCUMENT_EXPECTED, PROBES, WORKER_EXPECTED
+from agent_builder.sandbox.probes import COMMAND_EXPECTED, DOCUMENT_EXPECTED, PROBES, SKILL_EXPECTED, WORKER_EXPECTED
 from agent_builder.sandbox.qualify import failed_probes, qualify, require_kernel
 from agent_builder.sandbox.seccomp import ALLOW, RETURN, Instruction, pack, prologue
 
@@ -15,6 +15,7 @@ from agent_builder.sandbox.seccomp import ALLOW, RETURN, Instruction, pack, prol
 def test_every_probe_has_an_expected_outcome() -> None:
     assert list(WORKER_EXPECTED) == list(PROBES)
     assert list(COMMAND_EXPECTED) == list(PROBES)
+    assert list(SKILL_EXPECTED) == list(PROBES)
     assert list(DOCUMENT_EXPECTED) == list(PROBES)
 
 
@@ -55,7 +56,7 @@ async def test_a_missing_step_is_named(name: str, old: str, new: str, named: str
 async def test_a_granted_directory_too_many_is_named(worker_env: Path, tmp_path: Path) -> None:
     copy = weakened(worker_env, tmp_path, "sandbox/profiles.py", "return [PathRule(path, rights) for", 'return [PathRule("/etc", READ)] + [PathRule(path, rights) for')
     failed = await failed_probes(copy, tmp_path)
-    assert failed == ["worker:read_passwd (ok)", "command:read_passwd (ok)", "document:read_passwd (ok)"]
+    assert failed == ["worker:read_passwd (ok)", "command:read_passwd (ok)", "skill:read_passwd (ok)", "document:read_passwd (ok)"]
 
 
 async def test_one_call_too_many_is_named(worker_env: Path, tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ async def test_one_call_too_many_is_named(worker_env: Path, tmp_path: Path) -> N
     opened = pack([*head, Instruction(0x20, 0, 0, 0), Instruction(0x15, 0, 1, setsid), Instruction(RETURN, 0, 0, ALLOW)])
     (copy / "closed.bpf").write_bytes(opened + program[len(pack(head)) :])
     failed = await failed_probes(copy, tmp_path)
-    assert failed == ["worker:setsid (ok)", "document:setsid (ok)"]
+    assert failed == ["worker:setsid (ok)", "skill:setsid (ok)", "document:setsid (ok)"]
     assert build_programs()["closed"] == program
 
 
@@ -75,7 +76,7 @@ async def test_a_worker_that_cannot_start_is_named(worker_env: Path, tmp_path: P
     copy = tmp_path / "broken"
     shutil.copytree(worker_env, copy)
     (copy / "closed.bpf").unlink()
-    assert await failed_probes(copy, tmp_path) == ["worker:start", "document:start"]
+    assert await failed_probes(copy, tmp_path) == ["worker:start", "skill:start", "document:start"]
 
 
 def test_fewer_answers_than_probes_are_failures() -> None:

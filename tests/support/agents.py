@@ -1,7 +1,7 @@
 """A registry over real files and databases, for tests of what Agents go through; a runtime here is just its database."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.limits import DATABASE_BYTES
 from agent_builder.runs.active import ActiveRuns
 from agent_builder.storage.database import Database
+from agent_builder.storage.delegations import Place
 from agent_builder.storage.migrations import AGENT_MIGRATIONS
 from agent_builder.storage.registry import AgentRow
 from tests.support.stored import FixedClock
@@ -49,6 +50,7 @@ class Opened:
     runs: dict[str, int] = field(default_factory=dict)
     drains: list[str] = field(default_factory=list)
     openings: list[str] = field(default_factory=list)
+    orphaned: list[Place] = field(default_factory=list)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def settled(self) -> None:
@@ -78,9 +80,13 @@ async def opened(checkout: Checkout, **parts: object) -> AsyncIterator[Opened]:
         await everything.gate.wait()
         everything.runs.pop(agent_id, None)
 
+    async def delete_children(children: Sequence[Place]) -> None:
+        everything.orphaned += children
+
     async with asyncio.TaskGroup() as tasks:
         registry = AgentRegistry(
             lifecycle, open_runtime=open_runtime, drain=drain, active_runs=lambda agent_id: everything.runs.get(agent_id, 0),
+            delete_children=delete_children,
             research=ResearchEnvs(checkout, PackageSource(None, {}), FixedClock(), ActiveRuns(tasks.create_task), tasks.create_task),
             spawn=tasks.create_task,
         )

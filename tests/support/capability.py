@@ -16,6 +16,8 @@ from agent_builder.tools.permissions import Permissions
 from agent_builder.tools.reads import ReadRecord
 from tests.support.clock import MovableClock
 
+SLOW = "def f(): 0\n" * 9_000  # twelve such files take half a minute to compile
+
 
 def never() -> bool:
     """A search clock that does not end."""

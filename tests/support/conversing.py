@@ -102,7 +102,7 @@ class Conversing:
 
 
 def an_admission(database: Database, models: Models, workspace: Path, clock: MovableClock, semantic_summary: bool) -> Admission:
-    async def surroundings() -> Surroundings:
+    async def surroundings(conversation_id: str | None) -> Surroundings:
         return NOTHING_AROUND
 
     return Admission(

@@ -59,7 +59,7 @@ async def test_without_a_decision_the_run_ends_and_nothing_is_changed(run: ToolR
     assert not (run.workspace / "a.md").exists()
 
 
-@pytest.mark.parametrize("tool_id", ["file/delete", "File/Read_Text", "file\u2215read_text", "", "__proto__", "builtin/echo", "agent/delegate"])
+@pytest.mark.parametrize("tool_id", ["file/delete", "File/Read_Text", "file\u2215read_text", "", "__proto__", "builtin/echo", "agent/ask"])
 async def test_a_tool_that_is_not_brokered_is_refused(run: ToolRun, tool_id: str) -> None:
     result = await run.call(tool_id, path="a.md")
     assert (result.outcome, result.code) == ("refused", "denied_by_policy")
@@ -137,7 +137,8 @@ async def test_every_result_is_within_its_tools_bound(run: ToolRun) -> None:
     arguments: dict[str, dict[str, object]] = {
         "file/read_text": {"path": "n" * 1024}, "file/stat": {"path": "n/" * 500 + "n"}, "file/glob": {"pattern": "**"},
         "file/grep": {"pattern": "y"}, "file/edit": {"path": "n", "old": "a", "new": "b"}, "file/write": {"path": "n/n", "content": "x"},
-        "exec/run": {"command": "x" * 1024}, "document/extract_text": {"path": "n" * 1024},
+        "exec/run": {"command": "x" * 1024}, "agent/delegate": {"agent_id": "x", "message": "y"}, "skill/run": {"skill": "x" * 64},
+        "document/extract_text": {"path": "n" * 1024},
     }
     for spec in CATALOG.specs:
         if not spec.local:

@@ -9,9 +9,9 @@ from agent_builder.capsule.command_runner import CommandEnd
 from agent_builder.protocol.errors import PermissionStale, SandboxFailed
 from agent_builder.protocol.events import PermissionRequested, ToolCallFinished
 from agent_builder.protocol.limits import COMMAND_OUTPUT_BYTES, COMPILE_BYTES, COMPILE_FILES, FILE_BYTES, SEARCH_S
-from agent_builder.tools import exec_run
+from agent_builder.tools import exec_run, python_sources
 from agent_builder.tools.broker import CapabilityBroker
-from agent_builder.tools.command_line import parse_command
+from agent_builder.tools.command_end import ended_result
 from tests.support.capability import ToolRun, make_run, put
 
 ASKED = "permission.requested"
@@ -257,15 +257,12 @@ async def test_a_full_disk_before_a_command_runs_is_a_failure_that_says_so(
     assert command_run.left_over() == []
 
 
-PRINTF = parse_command("printf x")
-
-
 @pytest.mark.parametrize(("status", "receipt", "heading"), [
     (0, {"exit_code": 0}, "exit code 0, but it wrote more than 12288 bytes"), (1, {"exit_code": 1}, "exit code 1, but it wrote more than 12288 bytes"),
     (-9, {"signal": 9}, "stopped: it wrote more than 12288 bytes"),
 ])
 def test_a_command_that_ended_by_itself_past_a_bound_has_its_exit_code(status: int, receipt: dict[str, int], heading: str) -> None:
-    result = exec_run._result(PRINTF, CommandEnd(status, "output", b"x" * COMMAND_OUTPUT_BYTES, b""), ())
+    result = ended_result(CommandEnd(status, "output", b"x" * COMMAND_OUTPUT_BYTES, b""), {})
     assert (result.outcome, result.code, result.text.split("\n")[0]) == ("failed", "output", heading)
     assert {key: result.receipt[key] for key in ("exit_code", "signal") if key in result.receipt} == receipt
 
@@ -273,7 +270,7 @@ def test_a_command_that_ended_by_itself_past_a_bound_has_its_exit_code(status: i
 @pytest.mark.parametrize("output", [b"x" * COMMAND_OUTPUT_BYTES, b"x" * (COMMAND_OUTPUT_BYTES - 11), b"\xff" * 6000, b"x"])
 @pytest.mark.parametrize("left_out", [(), ("b.py (symlink)",), tuple(f"{number}-{'n' * 200} (symlink)" for number in range(20))])
 def test_a_result_keeps_its_bound_and_says_when_output_was_cut(output: bytes, left_out: tuple[str, ...]) -> None:
-    result = exec_run._result(PRINTF, CommandEnd(0, None, output, b""), left_out)
+    result = ended_result(CommandEnd(0, None, output, b""), {}, left_out)
     whole = output.decode(errors="replace") in result.text
     assert len(result.text.encode()) <= COMMAND_OUTPUT_BYTES
     assert result.receipt["truncated"] is not whole
@@ -339,7 +336,7 @@ async def test_files_that_grow_while_they_are_copied_are_held_to_the_same_bound(
         put(command_run.workspace, path, "#")
     real, looks = exec_run._check_sources, iter(["approval", "act", "copy"])
 
-    def grown(place: exec_run.CommandPlace, bound: exec_run._Sources) -> exec_run._Sources:
+    def grown(place: exec_run.CommandPlace, bound: python_sources.Sources) -> python_sources.Sources:
         found = real(place, bound)
         if next(looks) == "copy":
             for path in paths:

@@ -54,7 +54,7 @@ def asking() -> Asking:
 def test_policy_is_total_and_denies_what_it_does_not_know() -> None:
     assert {spec.id: policy(spec) for spec in CATALOG.specs} == {
         "file/read_text": "allow", "file/stat": "allow", "file/glob": "allow", "file/grep": "allow", "file/edit": "ask", "file/write": "ask",
-        "exec/run": "ask", "builtin/echo": "allow",
+        "exec/run": "ask", "agent/delegate": "ask", "builtin/echo": "allow",
     }
     assert policy(None) == "deny"
     assert policy(ToolSpec("x/y", 1, "", {}, (), "perhaps", 1)) == "deny"

@@ -1,6 +1,7 @@
 /** Every request of the page: JSON, the CSRF token, one error type. */
 
 const REQUEST_TIMEOUT_MS = 30_000;
+const JSON_TYPE = "application/json";
 /** The server writes its time in whole seconds, and an answer is on its way for a while: less is no difference of clocks. */
 const CLOCK_SLACK_MS = 3_000;
 
@@ -36,18 +37,18 @@ export function createApi({ fetch, onSignedOut }) {
     return answer;
   }
 
-  async function mutate(method, path, body) {
+  async function mutate(method, path, body, type) {
     try {
-      return await request(method, path, body);
+      return await request(method, path, body, type);
     } catch (error) {
       if (error.code !== "csrf_failed") throw error;
       await session();
-      return request(method, path, body);
+      return request(method, path, body, type);
     }
   }
 
-  async function request(method, path, body) {
-    const response = await send(method, path, body);
+  async function request(method, path, body, type = JSON_TYPE) {
+    const response = await send(method, path, body, type);
     const answer = await parse(response);
     noteTime(response.headers?.get("date"));
     if (response.ok) return answer;
@@ -61,10 +62,10 @@ export function createApi({ fetch, onSignedOut }) {
     if (Math.abs(offset - clockOffsetMs) > CLOCK_SLACK_MS) clockOffsetMs = Math.abs(offset) > CLOCK_SLACK_MS ? offset : 0;
   }
 
-  async function send(method, path, body) {
+  async function send(method, path, body, type) {
     const headers = { Accept: "application/json" };
     if (method !== "GET") {
-      headers["Content-Type"] = "application/json";
+      headers["Content-Type"] = type;
       if (csrfToken) headers["X-CSRF-Token"] = csrfToken;
     }
     const patience = new AbortController();
@@ -73,7 +74,7 @@ export function createApi({ fetch, onSignedOut }) {
       return await fetch(path, {
         method,
         headers,
-        body: body === undefined ? undefined : JSON.stringify(body),
+        body: body === undefined || type !== JSON_TYPE ? body : JSON.stringify(body),
         credentials: "same-origin",
         cache: "no-store",
         signal: patience.signal,
@@ -91,6 +92,8 @@ export function createApi({ fetch, onSignedOut }) {
     logout: () => mutate("POST", "/api/logout"),
     get: (path) => request("GET", path),
     post: (path, body = {}) => mutate("POST", path, body),
+    /** Bytes as they are, under their own type. */
+    upload: (path, bytes, type) => mutate("POST", path, bytes, type),
     patch: (path, body) => mutate("PATCH", path, body),
     remove: (path) => mutate("DELETE", path),
     /** Milliseconds since 1970 by the server's clock, as far as its answers tell. */

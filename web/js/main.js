@@ -2,6 +2,7 @@
 import { createApi } from "./api.js";
 import { trackVisibleHeight } from "./dom/viewport.js";
 import { createApproving } from "./flows/approving.js";
+import { createDelegating } from "./flows/delegating.js";
 import { createLeaving } from "./flows/leaving.js";
 import { createLists } from "./flows/lists.js";
 import { createLooking } from "./flows/looking.js";
@@ -10,6 +11,7 @@ import { createOrganising } from "./flows/organising.js";
 import { keepDrafts, remember, remembered, rememberedDrafts } from "./flows/remembering.js";
 import { createRunning } from "./flows/running.js";
 import { createSending } from "./flows/sending.js";
+import { createTasks } from "./flows/tasks.js";
 import { createWords, pickLocale } from "./i18n/index.js";
 import { initialState, reduce } from "./state/root.js";
 import { createStore } from "./store.js";
@@ -43,7 +45,9 @@ function build() {
   app.navigation = createNavigation({ store, isNarrow: () => matchMedia("(max-width: 1100px)").matches, onPlace: (at) => app.looking.arrive(at) });
   app.looking = createLooking(app);
   app.approving = createApproving(app);
+  app.delegating = createDelegating(app);
   app.organising = createOrganising(app);
+  app.tasks = createTasks(app);
   app.sending = createSending({ ...app, follow: () => app.transcript.follow() });
   Object.assign(app, {
     openDetails: app.looking.openDetails,

@@ -5,7 +5,7 @@ import { agentPath, createApi, errorFrom } from "../js/api.js";
 function answering(...answers) {
   const asked = [];
   const fetch = async (path, options) => {
-    asked.push({ path, method: options.method, token: options.headers["X-CSRF-Token"], body: options.body });
+    asked.push({ path, method: options.method, token: options.headers["X-CSRF-Token"], type: options.headers["Content-Type"], body: options.body });
     const { status = 200, body, date = null } = answers.shift();
     if (status === "cut") throw new TypeError("failed to fetch");
     return { ok: status < 300, status, headers: { get: () => date }, text: async () => (body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body)) };
@@ -26,6 +26,14 @@ test("the token of the session goes with every change and with no reading", asyn
   await page.get("/y");
   assert.deepEqual(asked.map(({ method, token }) => [method, token]), [["GET", undefined], ["POST", "t1"], ["GET", undefined]]);
   assert.equal(asked[1].body, '{"a":1}');
+});
+
+test("an archive goes as the bytes that it is, under its own type, and again with a new token", async () => {
+  const refused = { status: 403, body: { error: { code: "csrf_failed", message: "", retryable: false } } };
+  const bytes = new ArrayBuffer(3);
+  const { fetch, asked } = answering(refused, { body: { authenticated: true, csrf_token: "t2" } }, { body: { done: true } });
+  assert.deepEqual(await api(fetch).upload("/x", bytes, "application/zip"), { done: true });
+  assert.deepEqual(asked.map(({ type, body }) => [type, body]), [["application/zip", bytes], [undefined, undefined], ["application/zip", bytes]]);
 });
 
 test("an outdated token is fetched anew once", async () => {

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from agent_builder.agents.agent_files import (
     remove_agent_files,
     write_manifest,
 )
+from agent_builder.agents.orphans import KeptConversations, delete_conversations, kept_conversations, orphans
 from agent_builder.capsule.paths import FileRefused
 from agent_builder.capsule.remove_tree import remove_tree
 from agent_builder.capsule.research_env import converge as converge_research_env
@@ -36,6 +37,7 @@ from agent_builder.protocol.ports import Clock
 from agent_builder.runs.leftovers import remove_leftovers
 from agent_builder.storage import registry as rows
 from agent_builder.storage.database import Database
+from agent_builder.storage.delegations import Place, children_of
 from agent_builder.storage.faults import storage_faults
 from agent_builder.storage.migrations import AGENT_MIGRATIONS, REGISTRY_MIGRATIONS
 from agent_builder.storage.registry import AgentRow, AgentState
@@ -53,11 +55,12 @@ async def open_registry_database(checkout: Checkout) -> Database:
 @dataclass(slots=True)
 class Converged:
     """`notes`: one line per thing that was put right. `damaged`: Agents whose database cannot be read, and the sentence.
-    `interrupted`: Runs that got their end now."""
+    `interrupted`: Runs that got their end now. `kept`: the Conversations of each Agent that could be read."""
 
     notes: list[str] = field(default_factory=list)
     damaged: dict[str, str] = field(default_factory=dict)
     interrupted: list[str] = field(default_factory=list)
+    kept: dict[str, KeptConversations] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class Lifecycle:
             await self._settle(row, result)
         for row in await self.agents():
             await self._refresh(row, result)
+        await self._delete_orphans(result)
         return result
 
     async def agent(self, agent_id: AgentId) -> AgentRow:
@@ -140,6 +144,15 @@ class Lifecycle:
     async def delete(self, row: AgentRow) -> None:
         """Of a fenced and drained Agent: its files, then its row. What fails is finished at the next start."""
         await self._discard(row)
+
+    async def children(self, row: AgentRow) -> list[Place]:
+        """What its delegations made in other Agents. Of one whose database cannot be read: none; the next start finds them."""
+        if not self.has_data(row.agent_id):
+            return []
+        with contextlib.suppress(AgentBuilderError):  # damaged, or a full disk: neither keeps an Agent from being deleted
+            async with self._opened(row.agent_id) as database:
+                return await database.read(children_of)
+        return []
 
     async def prepare(self, row: AgentRow) -> None:
         """Before the Agent's runtime is opened: instructions and environment are there. Raises AgentDamaged when its
@@ -214,13 +227,13 @@ class Lifecycle:
     # Convergence
 
     def _remove_leftovers(self, agents: list[AgentRow], result: Converged) -> None:
-        """Workers of a dead Gateway, then runtime roots of Agents that are not registered; data without a row stays."""
+        """Workers and commands of a dead Gateway, then runtime roots of Agents that are not registered; data without a row stays."""
         for row in agents:
-            remove_leftovers(self.checkout.runs(row.agent_id), self.checkout.spares(row.agent_id))
+            remove_leftovers(self.checkout.runs(row.agent_id), self.checkout.spares(row.agent_id), self.checkout.tasks(row.agent_id))
         known = {row.agent_id for row in agents}
         for path in sorted(self.checkout.agents_runtime.iterdir()):
             if path.name not in known:
-                remove_leftovers(path / "runs", path / "spare")
+                remove_leftovers(path / "runs", path / "spare", path / "tasks")
                 remove_tree(path)
                 result.notes.append(f"Removed the runtime files of {path.name}, which is no Agent.")
 
@@ -253,7 +266,9 @@ class Lifecycle:
                 result.notes.append(f"Removed the unfinished research environment of Agent {row.agent_id}.")
             await asyncio.to_thread(self._tidy, row)
             self._require_data(row.agent_id)
-            result.interrupted += await self._recover(row.agent_id)
+            async with self._opened(row.agent_id) as database:
+                result.interrupted += await recover(database, self.clock, row.agent_id)
+                result.kept[row.agent_id] = await database.read(kept_conversations)
         except AgentDamaged as error:
             result.damaged[row.agent_id] = error.message
             result.notes.append(f"Agent {row.agent_id}: {error.message}")
@@ -267,9 +282,26 @@ class Lifecycle:
         if not self.has_environment(row):
             self._build(row.agent_id, row.generation)
 
-    async def _recover(self, agent_id: AgentId) -> list[str]:
-        database = await Database.open(self.checkout.state_db(agent_id), AGENT_MIGRATIONS, max_bytes=DATABASE_BYTES)
+    async def _delete_orphans(self, result: Converged) -> None:
+        """Child Conversations whose parent went while the other Agent's database could not be changed."""
+        agents = {row.agent_id for row in await self.agents()}
+        for agent_id, conversations in orphans(agents, result.kept).items():
+            try:
+                async with self._opened(agent_id) as database:
+                    await delete_conversations(database, conversations)
+                result.notes.append(f"Removed {len(conversations)} child Conversations of Agent {agent_id}, whose parents are gone.")
+            except AgentBuilderError as error:
+                result.notes.append(f"Agent {agent_id}: {error}")
+
+    async def _recover(self, agent_id: str) -> None:
+        async with self._opened(agent_id) as database:
+            await recover(database, self.clock, agent_id)
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, agent_id: str) -> AsyncIterator[Database]:
+        """Of an Agent whose runtime is not opened. Raises AgentDamaged, StorageFull."""
+        database = await Database.open(self.checkout.state_db(AgentId(agent_id)), AGENT_MIGRATIONS, max_bytes=DATABASE_BYTES)
         try:
-            return await recover(database, self.clock, agent_id)
+            yield database
         finally:
             await database.close()

@@ -6,7 +6,7 @@ changes only behind a commit. Long work (upgrade, delete) is fenced when the cal
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,8 +15,10 @@ from agent_builder.agents.lifecycle import Converged, Lifecycle
 from agent_builder.agents.phase import Facts, Phase, derive_phase
 from agent_builder.agents.research_envs import ResearchEnvs, ResearchStatus
 from agent_builder.conversations.titles import checked_title
+from agent_builder.protocol.delegation import OtherAgent
 from agent_builder.protocol.errors import AgentDamaged, AgentDraining, NotFound, ProtectedAgent
 from agent_builder.protocol.ids import AgentId
+from agent_builder.storage.delegations import Place
 from agent_builder.storage.registry import AgentRow, AgentState
 
 if TYPE_CHECKING:
@@ -43,7 +45,8 @@ class AgentView:
 
 class AgentRegistry:
     """`open_runtime` makes an Agent's object graph; `drain` ends all Runs of an Agent and returns when they have left
-    nothing; `active_runs` counts them; `research`: what changes the Agents' research environments; `spawn` starts background work, in a TaskGroup that outlives requests."""
+    nothing; `active_runs` counts them; `delete_children` removes Conversations that its delegations made in other Agents; `research`: what
+    changes the Agents' research environments; `spawn` starts background work, in a TaskGroup that outlives requests."""
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class AgentRegistry:
         open_runtime: "Callable[[AgentRow], Awaitable[AgentRuntime]]",
         drain: Callable[[str], Awaitable[None]],
         active_runs: Callable[[str], int],
+        delete_children: Callable[[Sequence[Place]], Awaitable[None]],
         research: ResearchEnvs,
         spawn: Spawn,
     ) -> None:
@@ -59,6 +63,7 @@ class AgentRegistry:
         self._open_runtime = open_runtime
         self._drain = drain
         self._active_runs = active_runs
+        self._delete_children = delete_children
         self._research = research
         self._spawn = spawn
         self._rows: dict[str, AgentRow] = {}
@@ -97,6 +102,11 @@ class AgentRegistry:
         if row is None:
             raise NotFound
         return row
+
+    def usable(self) -> Sequence[OtherAgent]:
+        """The Agents that can be asked for something now, in the order of `list`. From any thread."""
+        rows = [row for row in [*self._rows.values()] if row.state is AgentState.ACTIVE and row.agent_id not in self._damaged]
+        return [OtherAgent(row.agent_id, row.name, row.generation) for row in rows]
 
     async def upgrade(self, agent_id: str) -> AgentRow:
         """Fences the Agent and returns; the new generation is built in the background, the view's phase shows it.
@@ -143,6 +153,10 @@ class AgentRegistry:
         waiting = len(runtime.permissions.pending()) if runtime and runs else 0
         return AgentView(row.agent_id, row.name, row.system, row.generation, derive_phase(facts), runs, row.created_at, waiting)
 
+    async def end_tasks(self) -> None:
+        """No Task begins any more, and those that are active end."""
+        await asyncio.gather(*(runtime.tasks.close() for runtime in self._opened.values()))
+
     async def close(self) -> None:
         """After all Runs have ended: closes every runtime. May be called again."""
         self._closed = True
@@ -186,6 +200,7 @@ class AgentRegistry:
         try:
             await self._retire(row)
             await self._research.stop(row.agent_id)
+            children = await self._lifecycle.children(row)
             await self._lifecycle.delete(row)
         except Exception:  # noqa: BLE001 - logged; the row says deleting, and the next start goes on from here
             _log.exception("deletion of Agent %s is not finished", row.agent_id)
@@ -193,6 +208,7 @@ class AgentRegistry:
         for known in (self._rows, self._damaged, self._locks):
             known.pop(row.agent_id, None)
         self._research.forget(row.agent_id)
+        await self._delete_children(children)
 
     def _replace_row(self, row: AgentRow) -> None:
         """The name may have changed meanwhile; it is the mirror's that is newest."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from agent_builder.capsule.leftovers import remove_reserved_temps
 from agent_builder.capsule.research_env import installed
-from agent_builder.context.inputs import Surroundings
+from agent_builder.capsule.skills import Skills
+from agent_builder.context.inputs import Surroundings, joined
 from agent_builder.conversations.admission import Admission
 from agent_builder.conversations.engine import EngineParts
 from agent_builder.conversations.engines import QueryEngines
@@ -24,11 +25,15 @@ from agent_builder.protocol.ports import Clock
 from agent_builder.runs.active import ActiveRuns
 from agent_builder.runs.live import LiveRuns
 from agent_builder.runs.run import RunParts
-from agent_builder.runs.workers import Workers
+from agent_builder.runs.workers import Spawn, Workers
 from agent_builder.storage.database import Database
 from agent_builder.storage.migrations import AGENT_MIGRATIONS
+from agent_builder.tasks.active import ActiveTasks
+from agent_builder.tasks.background import BackgroundTasks, TaskParts
+from agent_builder.tasks.subagents import Delegations, Subagents
 from agent_builder.tools.broker import CapabilityBroker
 from agent_builder.tools.permissions import Permissions
+from agent_builder.tools.skills import skills_around
 
 DOCUMENT_TOOLS = frozenset({"document/extract_text"})
 """What a research environment makes possible."""
@@ -36,7 +41,7 @@ DOCUMENT_TOOLS = frozenset({"document/extract_text"})
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """What all Agents share. `command_turn`: held by the one command that runs."""
+    """What all Agents share. `start_task`: begins what outlives a request. `command_turn`: held by the one command that runs."""
 
     checkout: Checkout
     clock: Clock
@@ -48,6 +53,8 @@ class SharedParts:
     page_key: bytes
     semantic_summary: bool
     context_reveal: bool
+    delegations: Delegations
+    start_task: Spawn
     command_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -62,13 +69,27 @@ class AgentRuntime:
     inspection: Inspection
     preview: Preview
     surroundings: AskSurroundings
+    skills: Skills
+    subagents: Subagents
     active: ActiveRuns
     workers: Workers
+    tasks: BackgroundTasks
+
+    async def delete_conversation(self, conversation_id: str) -> None:
+        """With its Tasks, which leave nothing behind, and the Conversations that its delegations made in other Agents. Raises NotFound,
+        ConversationBusy (a Turn is unfinished), StorageFull."""
+        await self.engines.require_idle(conversation_id)
+        async with self.tasks.without(conversation_id):
+            children = await self.subagents.children(conversation_id)
+            await self.engines.delete(conversation_id)
+        await self.subagents.delete_children(children)
 
     async def close(self) -> None:
-        """Ends what is still going on: no Turn begins any more, Runs end, the spare Worker goes, then the database."""
+        """Ends what is still going on: no Turn begins any more, Runs and Tasks end, Skills are whole, the spare Worker goes, then the database."""
         self.engines.close()
         await self.active.drain(self.agent_id)
+        await self.tasks.close()
+        await self.skills.close()
         await self.workers.stop_spare(self.worker_env)
         await self.database.close()
 
@@ -91,20 +112,23 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
     workspace, worker_env = checkout.workspace(agent_id), checkout.worker_env(agent_id, generation)
     await asyncio.to_thread(remove_reserved_temps, workspace)
     database = await open_recovered(checkout, agent_id, shared.clock)
-    permissions = Permissions(shared.clock)
+    skills = await Skills.open(database, checkout.skills(agent_id), shared.clock)
+    permissions, active_tasks = Permissions(shared.clock), ActiveTasks()
+    subagents = Subagents(agent_id, database, active_tasks, shared.delegations)
 
     def library() -> Path | None:
         found = installed(checkout, agent_id)
         return found.path if found else None
 
+    capabilities = CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn, library, skills, subagents)
     run_parts = RunParts(
-        database=database, live=shared.live, clock=shared.clock, models=shared.broker,
-        capabilities=CapabilityBroker(permissions, shared.clock, worker_env, shared.command_turn, library), permissions=permissions, workers=shared.workers,
-        workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
+        database=database, live=shared.live, clock=shared.clock, models=shared.broker, capabilities=capabilities, permissions=permissions,
+        workers=shared.workers, workspace=workspace, worker_env=worker_env, runs_root=checkout.runs(agent_id), spares=checkout.spares(agent_id),
     )
 
-    async def surroundings() -> Surroundings:
-        return Surroundings(tools=DOCUMENT_TOOLS if installed(checkout, agent_id) else frozenset())
+    async def surroundings(conversation_id: str | None) -> Surroundings:
+        documents = Surroundings(tools=DOCUMENT_TOOLS if installed(checkout, agent_id) else frozenset())
+        return joined(documents, await subagents.around(conversation_id), skills_around(skills.active()))
 
     admission = Admission(
         database=database, models=shared.models, broker=shared.broker, workspace=workspace,
@@ -117,6 +141,16 @@ async def open_runtime(agent_id: AgentId, generation: int, shared: SharedParts) 
         agent_id=agent_id, database=database, engines=QueryEngines(engine_parts, Pages(database, agent_id, shared.page_key)),
         permissions=permissions, workspace=workspace, worker_env=worker_env,
         inspection=Inspection(database, admission, reveal_enabled=shared.context_reveal),
-        preview=Preview(database, shared.models, admission), surroundings=surroundings, active=shared.active,
-        workers=shared.workers,
+        preview=Preview(database, shared.models, admission), surroundings=surroundings, skills=skills, subagents=subagents,
+        active=shared.active,
+        workers=shared.workers, tasks=_background_tasks(agent_id, database, worker_env, active_tasks, shared),
     )
+
+
+def _background_tasks(
+    agent_id: AgentId, database: Database, worker_env: Path, active: ActiveTasks, shared: SharedParts
+) -> BackgroundTasks:
+    return BackgroundTasks(TaskParts(
+        database=database, clock=shared.clock, active=active, workspace=shared.checkout.workspace(agent_id), worker_env=worker_env,
+        tasks_root=shared.checkout.tasks(agent_id), command_turn=shared.command_turn, start_task=shared.start_task,
+    ))

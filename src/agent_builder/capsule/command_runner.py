@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,11 +55,13 @@ class _Output:
 
 
 async def run_confined(
-    profile: str, worker_env: Path, directory: Path, arguments: list[str], bounds: CommandBounds, clock: Clock
+    profile: str, worker_env: Path, directory: Path, arguments: list[str], bounds: CommandBounds, clock: Clock,
+    environment: Mapping[str, str] | None = None,
 ) -> CommandEnd:
-    """Runs the profile's command with `directory` as its working directory. The process is gone when this returns or
-    raises, also when it is cancelled. Raises SandboxFailed when it could not be confined."""
-    return await run_handshake(command_command(profile, worker_env, directory), directory, arguments, bounds, clock)
+    """Runs the profile's command with `directory` as its working directory, and `environment` beside the profile's own. The
+    process is gone when this returns or raises, also when it is cancelled. Raises SandboxFailed when it could not be confined."""
+    command, fixed = command_command(profile, worker_env, directory)
+    return await run_handshake((command, {**(environment or {}), **fixed}), directory, arguments, bounds, clock)
 
 
 async def run_handshake(

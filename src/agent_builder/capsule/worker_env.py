@@ -22,7 +22,7 @@ from agent_builder.sandbox.bpf_build import build_programs
 
 _MODULES = {
     "protocol": ("digest", "frames", "framing", "ids", "limits", "tool_catalog", "toolspec"),
-    "sandbox": ("command_stub", "confine", "landlock", "linux_calls", "probes", "profiles", "rlimits", "seccomp"),
+    "sandbox": ("command_stub", "confine", "landlock", "linux_calls", "probes", "profiles", "rlimits", "seccomp", "skill_script"),
     "worker": ("document_docx", "document_html", "document_pdf", "document_stub", "document_text", "host_link", "kernel"),
 }
 _PROGRAMS = {"command": "sandbox.command_stub", "document": "worker.document_stub"}

@@ -15,6 +15,8 @@ from agent_builder.protocol.errors import NotFound
 from agent_builder.runs.active import ActiveRuns
 from agent_builder.storage.conversations import ConversationRow
 from agent_builder.storage.registry import AgentRow
+from agent_builder.storage.skills import SkillRow
+from agent_builder.storage.tasks import TaskRow
 from agent_builder.storage.turns import get_turn_by_run
 from agent_builder.tools.permissions import PermissionView
 
@@ -36,6 +38,11 @@ def command_bus(registry: AgentRegistry, active: ActiveRuns, models: Models) -> 
     bus.carry(ask.CancelPreparation, carry.cancel_preparation)
     bus.carry(ask.CancelRun, carry.cancel_run)
     bus.carry(ask.DecidePermission, carry.decide_permission)
+    bus.carry(ask.SubmitTask, carry.submit_task)
+    bus.carry(ask.CancelTask, carry.cancel_task)
+    bus.carry(ask.InstallSkill, carry.install_skill)
+    bus.carry(ask.SetSkillActive, carry.set_skill_active)
+    bus.carry(ask.RemoveSkill, carry.remove_skill)
     bus.carry(ask.RunSlash, carry.run_slash)
     return bus
 
@@ -73,7 +80,7 @@ class Carriers:
         return await (await self._runtime(command.agent_id)).engines.rename(command.conversation_id, command.title)
 
     async def delete_conversation(self, command: ask.DeleteConversation) -> None:
-        await (await self._runtime(command.agent_id)).engines.delete(command.conversation_id)
+        await (await self._runtime(command.agent_id)).delete_conversation(command.conversation_id)
 
     async def continue_conversation(self, command: ask.ContinueConversation) -> Continued:
         return await (await self._runtime(command.agent_id)).engines.continue_(command.conversation_id, command.mode)
@@ -99,6 +106,21 @@ class Carriers:
     async def decide_permission(self, command: ask.DecidePermission) -> PermissionView:
         permissions = (await self._runtime(command.agent_id)).permissions
         return await permissions.decide(command.permission_id, command.decision, command.reason)
+
+    async def submit_task(self, command: ask.SubmitTask) -> TaskRow:
+        return await (await self._runtime(command.agent_id)).tasks.submit(command.run_id)
+
+    async def cancel_task(self, command: ask.CancelTask) -> ask.Stopped:
+        return await (await self._runtime(command.agent_id)).tasks.cancel(command.task_id)
+
+    async def install_skill(self, command: ask.InstallSkill) -> SkillRow:
+        return await (await self._runtime(command.agent_id)).skills.install(command.archive)
+
+    async def set_skill_active(self, command: ask.SetSkillActive) -> SkillRow:
+        return await (await self._runtime(command.agent_id)).skills.set_active(command.skill_id, command.active)
+
+    async def remove_skill(self, command: ask.RemoveSkill) -> None:
+        await (await self._runtime(command.agent_id)).skills.remove(command.skill_id)
 
     async def run_slash(self, command: ask.RunSlash) -> ask.SlashOutcome:
         runtime = await self._runtime(command.agent_id)

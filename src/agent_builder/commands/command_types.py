@@ -9,6 +9,8 @@ from agent_builder.conversations.engine import Accepted, Submission
 from agent_builder.conversations.engines import Continued
 from agent_builder.storage.conversations import ConversationRow
 from agent_builder.storage.registry import AgentRow
+from agent_builder.storage.skills import SkillRow
+from agent_builder.storage.tasks import TaskRow
 from agent_builder.tools.permissions import PermissionView
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -105,6 +107,39 @@ class DecidePermission(Command[PermissionView]):
     permission_id: str
     decision: Literal["approve", "deny"]
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitTask(Command[TaskRow]):
+    """One runtime-compile beside the Run."""
+
+    agent_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTask(Command[Stopped]):
+    agent_id: str
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstallSkill(Command[SkillRow]):
+    agent_id: str
+    archive: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SetSkillActive(Command[SkillRow]):
+    agent_id: str
+    skill_id: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSkill(Command[None]):
+    agent_id: str
+    skill_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,11 @@ class Surroundings:
 NOTHING_AROUND = Surroundings()
 
 
+def joined(*parts: Surroundings) -> Surroundings:
+    """All of it, the lines in the order of the parts."""
+    return Surroundings(frozenset().union(*(part.tools for part in parts)), tuple(line for part in parts for line in part.lines))
+
+
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
     """`history`: all completed Turns, oldest first. `instructions`: the text of workspace/agent-builder.md. `around`: see Surroundings.

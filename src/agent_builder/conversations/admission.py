@@ -53,7 +53,7 @@ class Admission:
         with their numbers), InstructionsRefused, NotFound."""
         turn = run.turn
         model, base_counter = await self.planning.model(turn.model_id)
-        around = await self.planning.surroundings()
+        around = await self.planning.surroundings(turn.conversation_id)
         toolset = offered_tools(model, around)
         view = await self.planning.view(turn.conversation_id, model, base_counter, toolset)
         counter = view.counter

@@ -12,12 +12,22 @@ from agent_builder.protocol.errors import AgentDraining
 from agent_builder.protocol.ids import new_id
 from agent_builder.storage import conversations as rows
 from agent_builder.storage.conversations import ConversationRow
+from agent_builder.storage.delegations import Place, create_child_conversation
 
 
 @dataclass(frozen=True, slots=True)
 class Continued:
     conversation: ConversationRow
     created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child Conversation that shall be made. `parent`: the Conversation that asks."""
+
+    conversation_id: str
+    task_id: str
+    parent: Place
 
 
 class QueryEngines:
@@ -52,6 +62,13 @@ class QueryEngines:
         new, now = new_id(), self._clock.now()
         return await self._database.run(lambda conn: rows.create_conversation(conn, new, wanted, now))
 
+    async def create_child(self, title: str, child: Child) -> ConversationRow:
+        """A Conversation that a delegation has made. Raises ConversationLimit, StorageFull."""
+        now = self._clock.now()
+        return await self._database.run(
+            lambda conn: create_child_conversation(conn, child.conversation_id, title, now, child.parent, child.task_id)
+        )
+
     async def list(self) -> list[ConversationRow]:
         return await self._database.read(rows.list_conversations)
 
@@ -64,6 +81,10 @@ class QueryEngines:
     async def rename(self, conversation_id: str, title: str) -> ConversationRow:
         wanted, now = checked_title(title), self._clock.now()
         return await self._database.run(lambda conn: rows.rename_conversation(conn, conversation_id, wanted, now))
+
+    async def require_idle(self, conversation_id: str) -> None:
+        """Raises NotFound, ConversationBusy."""
+        await self._database.read(lambda conn: rows.idle_key(conn, conversation_id))
 
     async def delete(self, conversation_id: str) -> None:
         """Removes everything of the Conversation; its streams end and its engine is retired."""

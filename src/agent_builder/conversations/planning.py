@@ -32,7 +32,8 @@ from agent_builder.storage.turns import bundles
 COMPACTED_THROUGH = "compacted_through"
 _SENTENCE = "An ordinary message of a few words. "
 SCOPE = "scope"
-AskSurroundings = Callable[[], Awaitable[Surroundings]]
+AskSurroundings = Callable[[str | None], Awaitable[Surroundings]]
+"""For a Conversation, or for a new one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class Preview:
         return await self._preview(conversation_id, model, counter, truncated)
 
     async def _preview(self, conversation_id: str, model: QualifiedModel, counter: TokenCounter, truncated: bool) -> ContextPreview:
-        around = await self._planning.surroundings()
+        around = await self._planning.surroundings(conversation_id)
         tools = offered_tools(model, around)
         view = await self._planning.view(conversation_id, model, counter, tools)
         hindered = hindrance(_evidence(view, truncated))

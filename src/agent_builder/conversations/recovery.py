@@ -4,6 +4,7 @@ For each Turn left unfinished, in the transaction that ends it: what was still o
 nobody can decide any more is stale; a tool call without a result gets one that says so), then `run.interrupted` follows.
 This also writes the end of a Run whose terminal could not be written while the disk was full. An interrupted Turn has no
 bundle, so its dangling calls never reach a model; a completed Turn's bundle holds a result for every call by its type.
+Tasks that were queued or running are interrupted in the same transaction and never begun again.
 """
 
 import sqlite3
@@ -17,6 +18,7 @@ from agent_builder.protocol.ports import Clock
 from agent_builder.runs.open_ends import OpenEnds
 from agent_builder.storage.database import Database
 from agent_builder.storage.journal import append_events, last_seq, read_events
+from agent_builder.storage.tasks import interrupt_unfinished
 from agent_builder.storage.turns import TurnEnd, TurnRow, finish_turn, unfinished_turns
 
 INTERRUPTED = "interrupted"
@@ -30,6 +32,7 @@ async def recover(database: Database, clock: Clock, agent_id: str) -> list[str]:
         turns = unfinished_turns(conn)
         for turn in turns:
             _interrupt(conn, turn, agent_id, now)
+        interrupt_unfinished(conn, now)
         return [turn.run_id for turn in turns]
 
     return await database.run(transaction, terminal=True)

@@ -150,6 +150,7 @@ class ConversationAnswer(Answer):
     updated_at: datetime
     revision: int
     running_run_id: Id | None = None
+    asked_by: Id | None = None
 
 
 class ConversationsAnswer(Answer):
@@ -245,6 +246,41 @@ class PermissionsAnswer(Answer):
     items: list[PermissionAnswer]
 
 
+class TaskAnswer(Answer):
+    """`code`: a stable word for what was out of the ordinary, `exit_code` when the command found faults. `result`: only of a Task
+    that is read by itself."""
+
+    task_id: Id
+    run_id: Id
+    conversation_id: Id
+    kind: Literal["runtime-compile", "delegate"]
+    state: Literal["queued", "running", "completed", "failed", "cancelled", "interrupted"]
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    code: str | None = None
+    result: str | None = None
+
+
+class TasksAnswer(Answer):
+    """Newest first."""
+
+    items: list[TaskAnswer]
+
+
+class NotificationAnswer(Answer):
+    """`position` counts from 1. `kind`: the state that it tells of, or another fact about the Task."""
+
+    position: int
+    created_at: datetime
+    kind: str
+    text: str
+
+
+class NotificationsAnswer(Answer):
+    items: list[NotificationAnswer]
+
+
 class WorkspaceEntryAnswer(Answer):
     """`reason`: why the file cannot be attached; `reason_code`: the same in one stable word."""
 
@@ -258,6 +294,26 @@ class WorkspaceEntryAnswer(Answer):
 class WorkspaceAnswer(Answer):
     items: list[WorkspaceEntryAnswer]
     truncated: bool
+
+
+class SkillAnswer(Answer):
+    """One installed version. `bytes` and `entries`: of its files. `scripts`: what it can run."""
+
+    skill_id: Id
+    name: str
+    version: str
+    description: str
+    active: bool
+    bytes: int
+    entries: int
+    scripts: list[str]
+    created_at: datetime
+
+
+class SkillsAnswer(Answer):
+    """By name, the newest version first."""
+
+    items: list[SkillAnswer]
 
 
 class SlashCommandAnswer(Answer):
@@ -295,3 +351,39 @@ class CommandAnswer(Answer):
     parameter: NextTurnParameter | None = None
     model_invoked: Literal[False] = False
     turn_created: Literal[False] = False
+
+
+class LetterAnswer(Answer):
+    direction: Literal["to_child", "to_parent"]
+    text: str
+    created_at: datetime
+
+
+class ChildAnswer(Answer):
+    """`agent_name`: as it is now, or as it was when it was asked. `run_id`: absent where no Run has begun. `deleted`: the Agent is gone."""
+
+    agent_id: Id
+    agent_name: str
+    conversation_id: Id
+    run_id: Id | None = None
+    deleted: bool
+
+
+class SubagentAnswer(Answer):
+    """One delegation. `task_id`: its Task. `run_id`: the Run that asked. `code`: an error code of the child Run, or `wall_clock`.
+    `mailbox`: the message, and the answer of a completed one."""
+
+    task_id: Id
+    run_id: Id
+    state: Literal["queued", "running", "completed", "failed", "cancelled", "interrupted"]
+    code: str | None = None
+    child: ChildAnswer
+    mailbox: list[LetterAnswer]
+    created_at: datetime
+    finished_at: datetime | None = None
+
+
+class SubagentsAnswer(Answer):
+    """The newest delegations of a Conversation, oldest first."""
+
+    items: list[SubagentAnswer]

@@ -90,6 +90,12 @@ ModelId = Annotated[str, _at_most(MODEL_ID_BYTES), Field(min_length=1, max_lengt
 Position = Annotated[int, Field(ge=0, le=SEQ_MAX), BeforeValidator(_number)]
 
 
+class ArchiveBody(Body):
+    """The bytes of a skill archive: the one body that is no JSON."""
+
+    content: bytes
+
+
 class EmptyBody(Body):
     """Nothing, or an object without fields."""
 
@@ -145,6 +151,16 @@ class DecisionBody(Body):
 
     decision: Literal["approve", "deny"]
     reason: Annotated[str, _at_most(DENY_REASON_BYTES), Field(max_length=DENY_REASON_BYTES)] | None = None
+
+
+class SubmitTaskBody(Body):
+    """The one kind of work that may be started beside a Run."""
+
+    kind: Literal["runtime-compile"]
+
+
+class SkillBody(Body):
+    active: bool
 
 
 class RevealBody(Body):

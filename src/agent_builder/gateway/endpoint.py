@@ -16,17 +16,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agent_builder.agents.runtime import AgentRuntime
 from agent_builder.gateway.answers import Answer
 from agent_builder.gateway.auth import Session, Sessions
-from agent_builder.gateway.bodies import Body, EmptyBody, NoQuery, Query
+from agent_builder.gateway.bodies import ArchiveBody, Body, EmptyBody, NoQuery, Query
 from agent_builder.gateway.csrf import header_values, require_csrf, require_same_origin
 from agent_builder.gateway.errors import MethodRefused, field_fault
-from agent_builder.gateway.request_body import read_body, require_json
+from agent_builder.gateway.request_body import read_body, require_json, require_type
 from agent_builder.gateway.services import Services
 from agent_builder.gateway.throttle import LoginThrottle
 from agent_builder.protocol.errors import AgentBuilderError, InvalidRequest, NotFound, Unauthenticated
 from agent_builder.protocol.ids import is_id
-from agent_builder.protocol.limits import NAME_BYTES
+from agent_builder.protocol.limits import NAME_BYTES, SKILL_ARCHIVE_BYTES
 
 Given = TypeVar("Given", bound=BaseModel)
+ARCHIVE_TYPE = "application/zip"
 _READING = ("GET", "HEAD")
 
 
@@ -160,9 +161,15 @@ class PathApp:
         query = read_query(endpoint.query, scope["query_string"])
         body: Body = EmptyBody()
         if endpoint.changes:
-            raw = await read_body(scope, receive, self._services.clock)
-            body = _parse_body(endpoint.body, raw, scope)
+            body = await self._body(endpoint.body, scope, receive)
         return Call(self._services, self._door, scope, session, path, query, body)
+
+    async def _body(self, kind: type[Body], scope: Scope, receive: Receive) -> Body:
+        """An archive's type is looked at before its bytes are read."""
+        if kind is ArchiveBody:
+            require_type(scope, ARCHIVE_TYPE)
+            return ArchiveBody(content=await read_body(scope, receive, self._services.clock, SKILL_ARCHIVE_BYTES))
+        return _parse_body(kind, await read_body(scope, receive, self._services.clock), scope)
 
     def _admit(self, endpoint: Endpoint, scope: Scope) -> Session | None:
         if endpoint.changes:

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from agent_builder.gateway.answers import ErrorAnswer
-from agent_builder.gateway.bodies import EmptyBody
-from agent_builder.gateway.endpoint import Endpoint
+from agent_builder.gateway.bodies import ArchiveBody, EmptyBody
+from agent_builder.gateway.endpoint import ARCHIVE_TYPE, Endpoint
 from agent_builder.gateway.errors import STATUS
 from agent_builder.gateway.routes.table import ENDPOINTS
 from agent_builder.protocol.errors import (
@@ -29,6 +29,7 @@ from agent_builder.protocol.errors import (
     Unauthenticated,
 )
 from agent_builder.protocol.events import PAYLOADS, Control, Event
+from agent_builder.protocol.limits import SKILL_ARCHIVE_BYTES
 
 _REFERENCE = "#/components/schemas/{model}"
 _CSRF = "X-CSRF-Token"
@@ -69,11 +70,17 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if parameters:
         found["parameters"] = parameters
     if endpoint.body is not EmptyBody:
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": _reference(endpoint.body)}}}
+        found["requestBody"] = {"required": True, "content": _body_content(endpoint)}
     found["responses"] = {**_successes(endpoint), **_failures(endpoint)}
     if not endpoint.public:
         found["security"] = [{"session": [], "csrf": []}] if endpoint.changes else [{"session": []}]
     return found
+
+
+def _body_content(endpoint: Endpoint) -> dict[str, Any]:
+    if endpoint.body is ArchiveBody:
+        return {ARCHIVE_TYPE: {"schema": {"type": "string", "contentMediaType": ARCHIVE_TYPE, "maxLength": SKILL_ARCHIVE_BYTES}}}
+    return {"application/json": {"schema": _reference(endpoint.body)}}
 
 
 def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
@@ -134,7 +141,7 @@ def _shared_errors(endpoint: Endpoint) -> list[type[AgentBuilderError]]:
 
 
 def _schemas() -> dict[str, Any]:
-    requests: set[type[BaseModel]] = {endpoint.body for endpoint in ENDPOINTS if endpoint.body is not EmptyBody}
+    requests: set[type[BaseModel]] = {endpoint.body for endpoint in ENDPOINTS if endpoint.body not in (EmptyBody, ArchiveBody)}
     shown: set[type[BaseModel]] = {endpoint.answer for endpoint in ENDPOINTS if isinstance(endpoint.answer, type)}
     shown |= {ErrorAnswer, Event, Control, *PAYLOADS}
     modes: list[tuple[type[BaseModel], Any]] = [(model, "validation") for model in requests]

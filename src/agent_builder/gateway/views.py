@@ -13,12 +13,14 @@ from agent_builder.gateway.answers import (
     PagePosition,
     PermissionAnswer,
     PermissionState,
+    SkillAnswer,
     TurnAnswer,
     TurnErrorAnswer,
     TurnState,
 )
 from agent_builder.llm.entries import PublicModel
 from agent_builder.storage.conversations import ConversationRow
+from agent_builder.storage.skills import SkillRow
 from agent_builder.storage.turns import TurnError, TurnRow
 from agent_builder.tools.permissions import PermissionView
 
@@ -41,7 +43,7 @@ def model_answer(model: PublicModel) -> ModelAnswer:
 def conversation_answer(row: ConversationRow) -> ConversationAnswer:
     return ConversationAnswer(
         conversation_id=row.conversation_id, title=row.title, created_at=row.created_at, updated_at=row.updated_at,
-        revision=row.revision, running_run_id=row.running_run_id,
+        revision=row.revision, running_run_id=row.running_run_id, asked_by=row.asked_by,
     )
 
 
@@ -69,6 +71,13 @@ def permission_answer(view: PermissionView) -> PermissionAnswer:
         permission_id=view.permission_id, run_id=view.run_id, call_id=view.call_id, tool_id=view.tool_id,
         arguments_digest=view.arguments_digest, preview=view.preview, truncated=view.truncated, diff=view.diff,
         expires_at=view.expires_at, state=cast(PermissionState, view.state), decided_at=view.decided_at,
+    )
+
+
+def skill_answer(row: SkillRow) -> SkillAnswer:
+    return SkillAnswer(
+        skill_id=row.skill_id, name=row.name, version=row.version, description=row.description, active=row.active, bytes=row.bytes,
+        entries=row.entries, scripts=list(row.scripts), created_at=row.created_at,
     )
 
 

@@ -1,4 +1,4 @@
-"""Left-over run roots and spare roots: removed only after proof that no process uses them."""
+"""Left-over roots of Runs, spare Workers and Tasks: removed only after proof that no process uses them."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ _LINKS = ("cwd", "root", "exe")
 
 def remove_unused_roots(agents_runtime: Path) -> list[Path]:
     """Call it only while no Gateway runs. Returns the roots that are still in use and were left."""
-    roots = [*agents_runtime.glob("*/runs/*"), *agents_runtime.glob("*/spare/*")]
+    roots = [root for kind in ("runs", "spare", "tasks") for root in agents_runtime.glob(f"*/{kind}/*")]
     if not roots:
         return []
     used = set(_used(roots))

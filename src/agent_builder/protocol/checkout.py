@@ -50,6 +50,9 @@ class Checkout:
     def workspace(self, agent: AgentId) -> Path:
         return self.agent_data(agent) / "workspace"
 
+    def skills(self, agent: AgentId) -> Path:
+        return self.agent_data(agent) / "skills"
+
     def state_db(self, agent: AgentId) -> Path:
         return self.agent_data(agent) / "state.sqlite"
 
@@ -107,6 +110,10 @@ class Checkout:
 
     def run_root(self, agent: AgentId, run: RunId) -> Path:
         return self.runs(agent) / run
+
+    def tasks(self, agent: AgentId) -> Path:
+        """Roots of background Tasks, one below it per Task id."""
+        return self.agent_runtime(agent) / "tasks"
 
     def spares(self, agent: AgentId) -> Path:
         return self.agent_runtime(agent) / "spare"

@@ -208,6 +208,22 @@ DOCX_XML_BYTES = 20 * 1024 * 1024  # bytes: of one XML entry after expansion, of
 DOCX_RATIO = 100  # times: an archive may expand; text in XML reaches 10 to 30
 DOCX_RATIO_FREE_BYTES = 4 * 1024 * 1024  # bytes: of expansion that are never too much, since short files repeat themselves
 
+# skills
+SKILL_ARCHIVE_BYTES = 2 * 1024 * 1024  # bytes: an uploaded archive
+SKILL_ENTRIES = 256  # entries: files and folders of an archive
+SKILL_FILE_BYTES = 1024 * 1024  # bytes: one unpacked file
+SKILL_BYTES = 8 * 1024 * 1024  # bytes: all unpacked files of a Skill
+SKILL_RATIO = 100  # times: the size of the archive, the most that files above SKILL_FILE_BYTES together may have; a bomb has a thousand
+SKILL_MD_BYTES = 64 * 1024  # bytes: a SKILL.md
+SKILL_FRONT_MATTER_LINES = 128  # lines: of front matter
+SKILL_NAME_CHARS = 64  # characters: the name of a Skill, as others use it
+SKILL_DESCRIPTION_CHARS = 1024  # characters: a description, as others use it
+SKILL_VERSION_CHARS = 32  # characters: a version
+SKILL_LINE_BYTES = 240  # bytes: name and description of a Skill in a plan
+SKILL_SHOWN_BYTES = 8 * 1024  # bytes: of a Skill's instructions in one result
+SKILL_INPUT_BYTES = 4096  # bytes: the input of a Skill's script
+SKILLS_PER_AGENT = 32  # Skills: installed versions of an Agent
+
 # runs
 ACTIVE_RUNS = 4  # Runs: at the same time, all Agents
 LIVE_EVENTS = 512  # events: one Run in memory
@@ -253,6 +269,23 @@ DRAIN_S = 10  # seconds: a drained Agent's Runs may take to end
 RESEARCH_INSTALL_S = 600  # seconds: the installation of a research environment, from its turn
 INSTALLER_GRACE_S = 0.2  # seconds: between the stages in which a package installer is ended
 PACKAGE_OUTPUT_BYTES = 4096  # bytes: kept tail of what a package installer says
+
+# delegations
+DELEGATIONS = 2  # delegations: at the same time, of all Agents together
+DELEGATE_MESSAGE_BYTES = 4 * 1024  # bytes: the message to another Agent
+DELEGATE_ANSWER_BYTES = 8 * 1024  # bytes: what a delegation gives to the model that asked, all in all
+AGENT_ID_BYTES = 128  # bytes: an agent_id as a model writes it
+OTHER_AGENTS_SHOWN = 8  # Agents: told to a model that may delegate
+OTHER_AGENT_NAME_CHARS = 60  # characters: of an Agent's name in that list
+SUBAGENTS_SHOWN = 32  # delegations: of one Conversation in one answer, the newest
+
+# tasks
+ACTIVE_TASKS = 4  # Tasks: queued or running at the same time, per Agent
+TASKS_KEPT = 128  # Tasks: per Agent, the active ones among them
+TASK_DAYS = 7  # days: a Task is kept after its end
+TASK_RESULT_BYTES = 16 * 1024  # bytes: the result of one Task
+TASK_NOTIFICATIONS = 4  # notifications: of one Task
+TASK_NOTIFICATION_BYTES = 4 * 1024  # bytes: one notification
 
 # sandbox
 SECCOMP_INSTRUCTIONS = 4096  # instructions: in one seccomp program, the kernel's own bound

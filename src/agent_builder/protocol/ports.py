@@ -3,10 +3,11 @@
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from agent_builder.protocol.events import Payload
+    from agent_builder.protocol.delegation import ChildEnd, Delegation, OtherAgent
+    from agent_builder.protocol.events import Payload, RunIdentity
 
 
 class Emit(Protocol):
@@ -17,15 +18,26 @@ class Emit(Protocol):
 
 
 class AskChild(Protocol):
-    """subagents -> tools/delegate.py: runs a message in another Agent and gives its answer, at most 8 KiB."""
+    """subagents -> tools/delegate.py: another Agent works on a message in a Conversation of its own and answers."""
 
-    def __call__(self, agent_id: str, message: str) -> Awaitable[str]: ...
+    def target(self, agent_id: str) -> "OtherAgent":
+        """An active Agent other than the asking one. From any thread. Raises DelegationRefused."""
+
+    def require_room(self, asking: "RunIdentity") -> None:
+        """Whether this Run may delegate now. From any thread. Raises DelegationRefused."""
+
+    async def __call__(self, delegation: "Delegation") -> "ChildEnd":
+        """Returns when the child Run has left nothing behind; cancelled, it ends the child Run first. Raises DelegationRefused."""
 
 
-class EngineFor(Protocol):
-    """registry -> tasks: the QueryEngine of one Conversation."""
+Engines_co = TypeVar("Engines_co", covariant=True)
 
-    def __call__(self, agent_id: str, conversation_id: str) -> object: ...
+
+class EngineFor(Protocol[Engines_co]):
+    """registry -> subagents: the QueryEngines of another Agent, opened if need be."""
+
+    def __call__(self, agent_id: str) -> Awaitable[Engines_co]:
+        """Raises NotFound, AgentDraining, AgentDamaged, StorageFull."""
 
 
 class Clock(Protocol):

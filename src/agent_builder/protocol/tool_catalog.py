@@ -2,8 +2,11 @@
 local model evaluates all of it."""
 
 from agent_builder.protocol.limits import (
+    AGENT_ID_BYTES,
     COMMAND_BYTES,
     COMMAND_OUTPUT_BYTES,
+    DELEGATE_ANSWER_BYTES,
+    DELEGATE_MESSAGE_BYTES,
     DOCUMENT_CHARS,
     DOCUMENT_OFFSET_MAX,
     DOCUMENT_RESULT_BYTES,
@@ -15,9 +18,12 @@ from agent_builder.protocol.limits import (
     READ_LINES,
     READ_RESULT_BYTES,
     SEARCH_RESULT_BYTES,
+    SKILL_INPUT_BYTES,
+    SKILL_MD_BYTES,
+    SKILL_NAME_CHARS,
     WRITE_BYTES,
 )
-from agent_builder.protocol.toolspec import ALLOW, ASK, FILE, PROCESS, ToolCatalog, ToolSpec
+from agent_builder.protocol.toolspec import AGENT, ALLOW, ASK, FILE, PROCESS, ToolCatalog, ToolSpec
 
 _PATH: dict[str, object] = {"type": "string", "maxBytes": PATH_BYTES}
 
@@ -41,6 +47,14 @@ CATALOG = ToolCatalog((
     ToolSpec("document/extract_text", 1, f"Text of a PDF, DOCX, HTML, Markdown or text file, at most {DOCUMENT_CHARS} characters a call from offset_chars on.",
              {"path": _PATH, "offset_chars": {"type": "integer", "minimum": 0, "maximum": DOCUMENT_OFFSET_MAX},
               "max_chars": {"type": "integer", "minimum": 1, "maximum": DOCUMENT_CHARS}}, ("path",), ALLOW, DOCUMENT_RESULT_BYTES, optional=True),
+    ToolSpec("agent/delegate", 1, "Ask another Agent, once. It knows nothing of this Conversation and works in its own files. The operator must approve.",
+             {"agent_id": {"type": "string", "maxBytes": AGENT_ID_BYTES}, "message": {"type": "string", "maxBytes": DELEGATE_MESSAGE_BYTES}},
+             ("agent_id", "message"), ASK, DELEGATE_ANSWER_BYTES, AGENT, optional=True),
+    ToolSpec("skill/run", 1, "Read a Skill's instructions; with script, run one of its Python scripts, input on stdin. The operator must approve.",
+             {"skill": {"type": "string", "maxBytes": SKILL_NAME_CHARS}, "script": _PATH,
+              "input": {"type": "string", "maxBytes": SKILL_INPUT_BYTES},
+              "start_line": {"type": "integer", "minimum": 1, "maximum": SKILL_MD_BYTES}},
+             ("skill",), ASK, COMMAND_OUTPUT_BYTES, PROCESS, optional=True),
     ToolSpec("builtin/echo", 1, "Give the text back.", {"text": {"type": "string", "maxBytes": ECHO_BYTES}}, ("text",), ALLOW, READ_BYTES,
              local=True, offered=False),
 ))

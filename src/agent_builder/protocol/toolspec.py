@@ -11,13 +11,13 @@ from agent_builder.protocol.digest import canonical_json, digest_of
 from agent_builder.protocol.limits import TOOL_ARGUMENT_BYTES
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
-NOTHING, FILE, PROCESS = "nothing", "file", "process"
+NOTHING, FILE, PROCESS, AGENT = "nothing", "file", "process", "agent"
 
 _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 
 
 class ToolSpec(NamedTuple):
-    """`policy`: allow, ask or deny. `effects`: what it changes or starts: nothing, file or process. `local`: the Worker runs it
+    """`policy`: allow, ask or deny. `effects`: what it changes or starts: nothing, file, process or agent. `local`: the Worker runs it
     itself. `offered`: may be offered to a new Run. `optional`: only where the Agent has what it works with. `result_bytes`: the most text
     of one result that the model sees."""
 

@@ -73,6 +73,11 @@ class ActiveRuns:
                 run.cancel()
             await self._changed.wait()
 
+    async def ended(self, run_id: str) -> None:
+        """Returns when this Run has left nothing behind; at once where there is no such Run."""
+        while run_id in self._runs:
+            await self._changed.wait()
+
     async def idle(self) -> None:
         """Returns when no Run is active."""
         while self._runs:

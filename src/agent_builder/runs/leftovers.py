@@ -1,4 +1,4 @@
-"""Removes what a dead Gateway left of its Runs: Workers that still live, and run roots that no process uses."""
+"""Removes what a dead Gateway left of its Runs and Tasks: processes that still live, and roots that none uses."""
 
 import os
 import shutil
@@ -11,8 +11,8 @@ from agent_builder.sandbox.process_identity import ProcessIdentity, identify, is
 
 
 def remove_leftovers(*parents: Path) -> None:
-    """Before any Run is started. Every directory below `parents` is a root of a dead Gateway's Worker: whoever still works
-    in one is that Worker, and is killed by its identity before the directory goes."""
+    """Before any Run is started. Every directory below `parents` is a root of a dead Gateway's Worker or command: whoever
+    still works in one is that process, and is killed by its identity before the directory goes."""
     for parent in parents:
         for root in sorted(parent.iterdir()) if parent.is_dir() else ():
             users = _working_in(root)
@@ -42,4 +42,4 @@ def _await_end(users: list[ProcessIdentity]) -> None:
     while any(map(is_alive, users)) and time.monotonic() < until:
         time.sleep(0.01)
     if any(map(is_alive, users)):
-        raise OSError("a Worker of the last Gateway cannot be ended")
+        raise OSError("a process of the last Gateway cannot be ended")

@@ -109,6 +109,7 @@ class Run:
         self.identity = identity
         self.turn = turn
         self.state = RunState.PREPARING
+        self.end: TurnEnd | None = None  # once it is written
         self.run_clock = RunClock(parts.clock, budgets)
         self._parts = parts
         self._admit = admit
@@ -231,6 +232,7 @@ class Run:
         return ToolScope(
             identity=self.identity, workspace=self._parts.workspace, run_root=worker.home.root, emit=self.emit,
             reads=ReadRecord.from_attachments(turn.turn.attachments), approvals=self.run_clock,
+            delegate_s=turn.model.profile.budgets.delegate_s, model_id=turn.model.model_id,
         )
 
     # the terminal --------------------------------------------------------------------------------------------
@@ -245,6 +247,7 @@ class Run:
             finish_turn(conn, end)
 
         await self._sequencer.commit_terminal(payloads, also, self._storage_is_full)
+        self.end = end
 
     async def _storage_is_full(self) -> None:
         self._record.tell(Control(kind="storage_full", run_id=self.identity.run_id))

@@ -1,4 +1,4 @@
-"""A confined command: confines itself, says READY, waits for the release, then becomes Bash or Git or compiles in place.
+"""A confined command: confines itself, says READY, waits for the release, then becomes Bash or Git, compiles in place or runs a script.
 
 Started as `python -I -S -B <worker-env>/command PROFILE GRANTS`; the handshake is described at launch.command_command. The
 release is read after confinement, so nothing the model wrote is ever seen by an unconfined process.
@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator
 
 from agent_builder.protocol.limits import COMMAND_NOT_EXECUTABLE_EXIT, COMMAND_REFUSED_EXIT, HANDSHAKE_BYTES
 from agent_builder.sandbox.confine import confine, require_confined
-from agent_builder.sandbox.profiles import COMMAND_BASH, COMMAND_COMPILE, GIT_STATUS, PROFILES, Grants, Profile
+from agent_builder.sandbox.profiles import (
+    COMMAND_BASH,
+    COMMAND_COMPILE,
+    GIT_STATUS,
+    PROFILES,
+    SKILL_SCRIPT,
+    Grants,
+    Profile,
+)
 
 BASH_BUILTINS = ("printf", "pwd", "true", "false")
 _BASH_ARGUMENTS = ("bash", "--norc", "--noprofile", "-p", "-c", 'builtin "$@"', "b")
@@ -33,6 +41,8 @@ def main(worker_env: str) -> int:
     if profile is COMMAND_COMPILE:
         import_encodings()
     qualify = import_probes() if sys.argv[3:] == ["--qualify"] else None
+    if profile is SKILL_SCRIPT and qualify is None:
+        _import_for_scripts()
     confine(profile, grants, program)
     require_confined()
     os.write(1, READY)
@@ -42,10 +52,14 @@ def main(worker_env: str) -> int:
     message = json.loads(release)
     if qualify is not None:
         return qualify(message["probe"])
-    return _act(profile, grants, [str(argument) for argument in message["arguments"]])
+    return _act(profile, grants, [str(argument) for argument in message["arguments"]], worker_env)
 
 
-def _act(profile: Profile, grants: Grants, arguments: list[str]) -> int:
+def _act(profile: Profile, grants: Grants, arguments: list[str], worker_env: str) -> int:
+    if profile is SKILL_SCRIPT and len(arguments) == 2:
+        from agent_builder.sandbox.skill_script import run_script
+
+        return run_script(arguments[0], arguments[1], worker_env)
     if profile is COMMAND_COMPILE and not arguments:
         return compile_tree(".")
     if profile is COMMAND_BASH and arguments and arguments[0] in BASH_BUILTINS:
@@ -97,6 +111,13 @@ def _syntax_fault(path: str) -> str | None:
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         return f"{shown}:1: {type(error).__name__}: {error}"
     return None
+
+
+def _import_for_scripts() -> None:
+    from agent_builder.sandbox.skill_script import import_modules
+
+    import_encodings()
+    import_modules()
 
 
 def import_encodings() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_builder.protocol.errors import SandboxFailed
 from agent_builder.protocol.limits import HANDSHAKE_BYTES
-from agent_builder.sandbox.profiles import COMMAND_BASH, COMMAND_COMPILE, GIT_STATUS, Grants
+from agent_builder.sandbox.profiles import COMMAND_BASH, COMMAND_COMPILE, GIT_STATUS, SKILL_SCRIPT, Grants
 
 _PROGRAM_DIRECTORIES = ("/usr/bin", "/bin", "/usr/local/bin")
 _LIBRARY_PLACES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
@@ -39,12 +39,13 @@ def worker_environment() -> dict[str, str]:
 def command_command(profile_name: str, worker_env: Path, directory: Path) -> tuple[list[str], dict[str, str]]:
     """Argument list and environment of a confined command with `directory` (resolved) as its working directory.
 
-    `command-bash` gets no right in the directory; `command-compile` and `git-status` may read it. Raises SandboxFailed
+    `command-bash` gets no right in the directory; the others may read it. Raises SandboxFailed
     when the program is not installed.
 
     Handshake: the process confines itself and prints READY_LINE on stdout. The Gateway checks it with `verify_confined` and
     writes one `release_line(arguments)` to its stdin, then closes stdin. From then on stdout and stderr are the command's.
-    The arguments are: for `command-bash` one of printf, pwd, true, false and its arguments; for the others none.
+    The arguments are: for `command-bash` one of printf, pwd, true, false and its arguments; for `skill-script` the path of
+    the script below `directory` and its input; for the others none.
     """
     grants = _grants(profile_name, directory)
     command = [interpreter(), "-I", "-S", "-B", str(worker_env / "command"), profile_name, json.dumps(grants)]
@@ -100,7 +101,7 @@ def dynamic_loader(path: str) -> str | None:
 
 
 def _grants(profile_name: str, directory: Path) -> Grants:
-    if profile_name == COMMAND_COMPILE.name:
+    if profile_name in (COMMAND_COMPILE.name, SKILL_SCRIPT.name):
         return Grants(read=(str(directory), os.path.dirname(os.path.realpath(os.__file__))))
     program = program_path(profile_name)
     loader = dynamic_loader(program)
@@ -116,7 +117,7 @@ def _libraries() -> tuple[str, ...]:
 
 
 def _environment(profile_name: str, directory: Path) -> dict[str, str]:
-    environment = {"LC_ALL": "C", "PWD": str(directory)}
+    environment = {"LC_ALL": "C.UTF-8" if profile_name == SKILL_SCRIPT.name else "C", "PWD": str(directory)}
     if profile_name == GIT_STATUS.name:
         environment |= {
             "GIT_CEILING_DIRECTORIES": str(directory.parent),

@@ -281,6 +281,9 @@ WORKER_EXPECTED: dict[str, str] = (
     | {"many_descriptors": "EMFILE"}
 )
 
+# A Skill's script: the Worker's list of calls, and no place to write to.
+SKILL_EXPECTED: dict[str, str] = WORKER_EXPECTED | {"own_files": "EACCES", "large_file": "EACCES"}
+
 # A command's process before it becomes Bash: no writable directory at all, executable memory for the dynamic loader, and
 # only Landlock decides what may be executed.
 COMMAND_EXPECTED: dict[str, str] = WORKER_EXPECTED | {

@@ -55,6 +55,10 @@ COMMAND_COMPILE = Profile(
     "command-compile", "closed", Limits(COMMAND_CPU_S, COMMAND_MEMORY_BYTES, COMMAND_FILE_BYTES, COMMAND_FDS),
     may_execute=False, may_write=False,
 )
+SKILL_SCRIPT = Profile(
+    "skill-script", "closed", Limits(COMMAND_CPU_S, COMMAND_MEMORY_BYTES, COMMAND_FILE_BYTES, COMMAND_FDS),
+    may_execute=False, may_write=False,
+)
 GIT_STATUS = Profile(
     "git-status", "foreign", Limits(GIT_STATUS_CPU_S, COMMAND_MEMORY_BYTES, 0, COMMAND_FDS), may_execute=True, may_write=False
 )
@@ -62,7 +66,7 @@ DOCUMENT = Profile(
     "document", "closed", Limits(DOCUMENT_CPU_S, DOCUMENT_MEMORY_BYTES, 0, DOCUMENT_FDS), may_execute=False, may_write=False
 )
 
-PROFILES = {profile.name: profile for profile in (WORKER, COMMAND_BASH, COMMAND_COMPILE, GIT_STATUS, DOCUMENT)}
+PROFILES = {profile.name: profile for profile in (WORKER, COMMAND_BASH, COMMAND_COMPILE, SKILL_SCRIPT, GIT_STATUS, DOCUMENT)}
 PROGRAMS = ("closed", "foreign")
 
 

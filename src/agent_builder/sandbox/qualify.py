@@ -1,4 +1,4 @@
-"""Start-up qualification: throwaway processes confine themselves exactly as a Worker, a command and a parser do, then try every attack.
+"""Start-up qualification: throwaway processes confine themselves as a Worker, a command, a Skill's script and a parser do, then try every attack.
 Whatever is not refused with the expected errno makes the Gateway refuse to start.
 """
 
@@ -17,8 +17,8 @@ from agent_builder.protocol.limits import HANDSHAKE_BYTES, QUALIFICATION_S
 from agent_builder.sandbox.landlock import REQUIRED_ABI, abi_version
 from agent_builder.sandbox.launch import command_command, document_command, worker_command, worker_environment
 from agent_builder.sandbox.linux_calls import MACHINE
-from agent_builder.sandbox.probes import COMMAND_EXPECTED, DOCUMENT_EXPECTED, WORKER_EXPECTED, Targets
-from agent_builder.sandbox.profiles import COMMAND_BASH
+from agent_builder.sandbox.probes import COMMAND_EXPECTED, DOCUMENT_EXPECTED, SKILL_EXPECTED, WORKER_EXPECTED, Targets
+from agent_builder.sandbox.profiles import COMMAND_BASH, SKILL_SCRIPT
 from agent_builder.sandbox.seccomp import ARCHITECTURES
 from agent_builder.sandbox.spawn import spawn
 
@@ -53,14 +53,16 @@ def require_kernel(abi: Callable[[], int] = abi_version) -> None:
 
 
 async def failed_probes(worker_env: Path, scratch: Path) -> list[str]:
-    """The names of the probes whose outcome was not the expected one, `worker:`, `command:` or `document:` before each."""
+    """The names of the probes whose outcome was not the expected one, `worker:`, `command:`, `skill:` or `document:` before each."""
     with _targets(scratch) as (targets, inside):
         worker = [*worker_command(worker_env), "--qualify"]
         command, environment = command_command(COMMAND_BASH.name, worker_env, inside)
+        script, script_environment = command_command(SKILL_SCRIPT.name, worker_env, inside)
         parser, plain = document_command("text", worker_env, inside / _COPY, None)
         probing = [
             asyncio.create_task(_failures("worker", worker, worker_environment(), WORKER_EXPECTED, targets, inside)),
             asyncio.create_task(_failures("command", [*command, "--qualify"], environment, COMMAND_EXPECTED, targets, inside)),
+            asyncio.create_task(_failures("skill", [*script, "--qualify"], script_environment, SKILL_EXPECTED, targets, inside)),
             asyncio.create_task(_failures("document", [*parser, "--qualify"], plain, DOCUMENT_EXPECTED, targets, inside)),
         ]
         try:

@@ -13,7 +13,8 @@ UNTITLED = "New conversation"  # shown until the first message gives a title
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """`revision` counts renames from 1: page cursors are bound to it. `running_run_id`: the unfinished Turn's Run."""
+    """`revision` counts renames from 1: page cursors are bound to it. `running_run_id`: the unfinished Turn's Run. `asked_by`: the Agent
+    whose delegation made it, of a child Conversation."""
 
     conversation_id: str
     title: str
@@ -21,11 +22,13 @@ class ConversationRow:
     updated_at: datetime
     revision: int
     running_run_id: str | None
+    asked_by: str | None = None
 
 
 _SELECT = """
     SELECT c.conversation_id, c.title, c.created_at, c.updated_at, c.revision,
-           (SELECT run_id FROM turns WHERE owner = c.key AND state IN ('preparing', 'running'))
+           (SELECT run_id FROM turns WHERE owner = c.key AND state IN ('preparing', 'running')),
+           (SELECT parent_agent_id FROM child_conversations WHERE conversation = c.key)
     FROM conversations c"""
 
 
@@ -65,7 +68,7 @@ def rename_conversation(conn: sqlite3.Connection, conversation_id: str, title: s
 
 
 def delete_conversation(conn: sqlite3.Connection, conversation_id: str) -> list[str]:
-    """The ids of the Runs that go with it. Their events go; a Turn that a branch shows stays there, without its Run.
+    """The ids of the Runs that go with it. Their events and Tasks go; a Turn that a branch shows stays there, without its Run.
     Raises NotFound, ConversationBusy."""
     key = idle_key(conn, conversation_id)
     run_ids = [run_id for (run_id,) in conn.execute("SELECT run_id FROM turns WHERE owner = ? ORDER BY key", (key,))]
@@ -125,6 +128,6 @@ def idle_key(conn: sqlite3.Connection, conversation_id: str) -> int:
     return key
 
 
-def _row(found: tuple[str, str | None, int, int, int, str | None]) -> ConversationRow:
-    conversation_id, title, created, updated, revision, running = found
-    return ConversationRow(conversation_id, title or UNTITLED, from_micros(created), from_micros(updated), revision, running)
+def _row(found: tuple[str, str | None, int, int, int, str | None, str | None]) -> ConversationRow:
+    conversation_id, title, created, updated, revision, running, asked_by = found
+    return ConversationRow(conversation_id, title or UNTITLED, from_micros(created), from_micros(updated), revision, running, asked_by)

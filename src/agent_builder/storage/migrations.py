@@ -154,6 +154,92 @@ def agent_2(conn: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
+def agent_3(conn: sqlite3.Connection) -> None:
+    """Tasks, work beside a Run, and what is said about them. A Task goes with the Conversation of its Run."""
+    conn.execute("""
+        CREATE TABLE tasks (
+            key INTEGER PRIMARY KEY,
+            task_id TEXT NOT NULL UNIQUE,
+            run_id TEXT NOT NULL,
+            conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
+            kind TEXT NOT NULL CHECK (kind IN ('runtime-compile', 'delegate')),
+            state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'completed', 'failed', 'cancelled', 'interrupted')),
+            created_at INTEGER NOT NULL,
+            started_at INTEGER,
+            finished_at INTEGER,
+            code TEXT,
+            result TEXT
+        ) STRICT""")
+    conn.execute("CREATE INDEX task_conversation ON tasks (conversation)")
+    conn.execute("""
+        CREATE TABLE task_notifications (
+            task INTEGER NOT NULL REFERENCES tasks (key) ON DELETE CASCADE,
+            position INTEGER NOT NULL,
+            created_at INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            text TEXT NOT NULL,
+            PRIMARY KEY (task, position)
+        ) STRICT, WITHOUT ROWID""")
+
+
+def agent_4(conn: sqlite3.Connection) -> None:
+    """Installed Skills; their files lie in the Agent's data under the digest. `scripts` is a JSON list of names."""
+    conn.execute("""
+        CREATE TABLE skills (
+            key INTEGER PRIMARY KEY,
+            skill_id TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            version TEXT NOT NULL,
+            description TEXT NOT NULL,
+            digest TEXT NOT NULL UNIQUE,
+            bytes INTEGER NOT NULL,
+            entries INTEGER NOT NULL,
+            scripts TEXT NOT NULL,
+            active INTEGER NOT NULL,
+            created_at INTEGER NOT NULL,
+            UNIQUE (name, version)
+        ) STRICT""")
+    conn.execute("CREATE UNIQUE INDEX one_active_version ON skills (name) WHERE active")
+
+
+def agent_5(conn: sqlite3.Connection) -> None:
+    """Delegations: whom a Run asked, and what was said. On the other side, which Conversation was made for one.
+
+    `state`, `code` and `finished_at` stand for the Task's once that has gone; a delegation goes with the Conversation of its Run.
+    """
+    conn.execute("""
+        CREATE TABLE delegations (
+            key INTEGER PRIMARY KEY,
+            task_id TEXT NOT NULL UNIQUE,
+            run_id TEXT NOT NULL UNIQUE,
+            conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
+            child_agent_id TEXT NOT NULL,
+            child_agent_name TEXT NOT NULL,
+            child_conversation_id TEXT NOT NULL,
+            child_run_id TEXT,
+            created_at INTEGER NOT NULL,
+            state TEXT,
+            code TEXT,
+            finished_at INTEGER
+        ) STRICT""")
+    conn.execute("CREATE INDEX delegation_conversation ON delegations (conversation)")
+    conn.execute("""
+        CREATE TABLE mailbox (
+            delegation INTEGER NOT NULL REFERENCES delegations (key) ON DELETE CASCADE,
+            direction TEXT NOT NULL CHECK (direction IN ('to_child', 'to_parent')),
+            text TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            PRIMARY KEY (delegation, direction)
+        ) STRICT, WITHOUT ROWID""")
+    conn.execute("""
+        CREATE TABLE child_conversations (
+            conversation INTEGER PRIMARY KEY REFERENCES conversations (key) ON DELETE CASCADE,
+            task_id TEXT NOT NULL,
+            parent_agent_id TEXT NOT NULL,
+            parent_conversation_id TEXT NOT NULL
+        ) STRICT""")
+
+
 def registry_1(conn: sqlite3.Connection) -> None:
     """Which Agents there are, and how far a change of one of them has come."""
     conn.execute("""
@@ -169,5 +255,5 @@ def registry_1(conn: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
-AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2)
+AGENT_MIGRATIONS: Sequence[Migration] = (agent_1, agent_2, agent_3, agent_4, agent_5)
 REGISTRY_MIGRATIONS: Sequence[Migration] = (registry_1,)

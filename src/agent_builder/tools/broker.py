@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from agent_builder.capsule.paths import FileRefused
+from agent_builder.capsule.skills import Skills
 from agent_builder.protocol.errors import PermissionExpired, RunError, SandboxFailed
 from agent_builder.protocol.events import Payload, RunStage, ToolCallFinished, ToolCallProposed, ToolCallStarted
 from agent_builder.protocol.limits import CALL_PREVIEW_BYTES, SEARCH_S
-from agent_builder.protocol.ports import Clock
+from agent_builder.protocol.ports import AskChild, Clock
 from agent_builder.protocol.to_the_end import to_the_end
 from agent_builder.protocol.tool_catalog import CATALOG
 from agent_builder.protocol.toolspec import ASK, DENY, FILE, ToolSpec
 from agent_builder.tools.calls import ApprovalClock, CallRecord, CapabilityCall, CapabilityResult, ToolScope, refused
 from agent_builder.tools.cuts import clip
+from agent_builder.tools.delegate import Delegating, plan_delegate
 from agent_builder.tools.document import EXTRACT_TEXT, DocumentPlace, extract_text, with_way_to_text
 from agent_builder.tools.effects import Effect, EffectStale
 from agent_builder.tools.exec_run import CommandPlace, plan_command
@@ -29,6 +31,7 @@ from agent_builder.tools.file_read import read_text, stat
 from agent_builder.tools.file_search import glob, grep
 from agent_builder.tools.file_write import plan_edit, plan_write
 from agent_builder.tools.permissions import PermissionRequest, Permissions, policy
+from agent_builder.tools.skills import plan_skill
 from agent_builder.tools.visible_text import visible
 
 __all__ = ["ApprovalClock", "CallRecord", "CapabilityBroker", "CapabilityCall", "CapabilityResult", "ToolScope"]
@@ -47,17 +50,19 @@ _REPEATED = {
 class CapabilityBroker:
     """One per Agent. `worker_env`: the sealed directory that confined commands start from. `command_turn`: held by the one command
     or parser that runs, of all Agents that share it. `library`: where the Agent's research environment is, None where it is not
-    installed."""
+    installed. `skills`: what is installed in the Agent. `ask_child`: how another Agent is asked; None where there can be none."""
 
     def __init__(
         self, permissions: Permissions, clock: Clock, worker_env: Path, command_turn: asyncio.Lock | None = None,
-        library: Callable[[], Path | None] = lambda: None,
+        library: Callable[[], Path | None] = lambda: None, skills: Skills | None = None, ask_child: AskChild | None = None,
     ) -> None:
         self._permissions = permissions
         self._clock = clock
         self._worker_env = worker_env
         self._command_turn = command_turn or asyncio.Lock()
         self._library = library
+        self._skills = skills
+        self._ask_child = ask_child
 
     async def execute(self, call: CapabilityCall, scope: ToolScope) -> CapabilityResult:
         """Does the call or answers why not. Raises PermissionExpired and SandboxFailed, which end the Run, and whatever the
@@ -131,11 +136,22 @@ class CapabilityBroker:
             case "file/write":
                 return plan_write(workspace, arguments, scope.reads, self._search_clock())
             case "exec/run":
-                directory = scope.run_root.with_name(f"{scope.run_root.name}.command")
-                place = CommandPlace(workspace, directory, self._worker_env, self._clock, self._search_clock, self._command_turn)
-                return plan_command(arguments, place)
+                return plan_command(arguments, self._place(scope))
+            case "agent/delegate":
+                return self._plan_delegate(call, scope)
+            case "skill/run":
+                return plan_skill(arguments, self._skills, self._place(scope))
             case _:
                 raise AssertionError(f"{call.tool_id} is in the catalog but has no implementation")
+
+    def _place(self, scope: ToolScope) -> CommandPlace:
+        directory = scope.run_root.with_name(f"{scope.run_root.name}.command")
+        return CommandPlace(scope.workspace, directory, self._worker_env, self._clock, self._search_clock, self._command_turn)
+
+    def _plan_delegate(self, call: CapabilityCall, scope: ToolScope) -> Effect | CapabilityResult:
+        if self._ask_child is None:
+            return refused("denied_by_policy", "there is no other Agent")
+        return plan_delegate(call, Delegating(scope.identity, scope.delegate_s, scope.model_id, self._ask_child))
 
     def _search_clock(self) -> Callable[[], bool]:
         """Tells when a search that begins now has taken SEARCH_S."""

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from agent_builder.protocol.digest import digest_of
 from agent_builder.protocol.events import Outcome, RunIdentity
+from agent_builder.protocol.limits import DELEGATE_S
 from agent_builder.protocol.ports import Emit
 from agent_builder.protocol.tool_catalog import CATALOG
 from agent_builder.protocol.toolspec import FILE
@@ -93,7 +94,8 @@ def _written(call: CapabilityCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ToolScope:
-    """What a call may work with. One per Run: `reads` and `calls` remember across its calls."""
+    """What a call may work with. One per Run: `reads` and `calls` remember across its calls. `delegate_s`: seconds of a delegation.
+    `model_id`: the Run's model."""
 
     identity: RunIdentity
     workspace: Path
@@ -102,6 +104,8 @@ class ToolScope:
     reads: ReadRecord
     approvals: ApprovalClock
     calls: CallRecord = field(default_factory=CallRecord)
+    delegate_s: float = DELEGATE_S
+    model_id: str = ""
 
     def forget_shown(self) -> None:
         """Results were cut away before the model saw them: nothing counts as read, and what was looked at may be looked at again."""

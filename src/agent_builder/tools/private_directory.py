@@ -1,4 +1,4 @@
-"""The directory of one confined program, beside the run root: made for it, removed after it with all that is in it."""
+"""A directory for one confined command: made for it, and gone with all that is in it before anybody goes on."""
 
 import asyncio
 import os
@@ -10,15 +10,15 @@ from typing import TypeVar
 
 from agent_builder.protocol.to_the_end import to_the_end
 
+PRIVATE = 0o700
 T = TypeVar("T")
-_PRIVATE = 0o700
 
 
 @asynccontextmanager
 async def private_directory(directory: Path) -> AsyncIterator[Path]:
-    """Removed in every case, with all that is in it."""
+    """Gives its resolved path. Removed in every case, with all that is in it. Raises OSError when it cannot be made."""
     try:
-        await in_a_thread(directory.mkdir, _PRIVATE)
+        await in_a_thread(directory.mkdir, PRIVATE)
         yield Path(os.path.realpath(directory))
     finally:
         if directory.exists():

@@ -20,6 +20,7 @@ export function createWords(locale) {
   const plural = new Intl.PluralRules(locale);
   const whole = new Intl.NumberFormat(locale);
   const short = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
+  const day = new Intl.DateTimeFormat(locale, { dateStyle: "short", timeStyle: "short" });
   const clock = new Intl.DateTimeFormat(locale, { timeStyle: "short" });
 
   function has(key) {
@@ -55,6 +56,7 @@ export function createWords(locale) {
     seconds: (ms) => t("unit.seconds", { value: short.format(ms / 1000) }),
     /** 75 000 ms → "1:15" */
     stopwatch: (ms) => stopwatch(ms),
+    dayAndTime: (time) => day.format(new Date(time)),
     timeOfDay: (time) => clock.format(new Date(time)),
   };
 }

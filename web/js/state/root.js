@@ -5,10 +5,11 @@ import { drafts } from "./drafts.js";
 import { gateway } from "./gateway.js";
 import { permissions } from "./permissions.js";
 import { runs } from "./run_events.js";
+import { subagents } from "./subagents.js";
 import { pages } from "./turns.js";
 import { view } from "./view.js";
 
-const SLICES = { agents, conversations, drafts, gateway, pages, permissions, runs, view };
+const SLICES = { agents, conversations, drafts, gateway, pages, permissions, runs, subagents, view };
 
 export function reduce(state, action) {
   let changed = false;

@@ -1,7 +1,7 @@
 /** What a tool call is about, in a few words, and what a whole Run did. */
 import { oneLine } from "../dom/plain_text.js";
 
-const TARGET_KEYS = ["path", "pattern", "command", "task", "title", "skill", "text"];
+const TARGET_KEYS = ["path", "pattern", "command", "task", "title", "skill", "text", "message"];
 const MAX_TARGET_CHARS = 80;
 
 const EFFECTS = {
@@ -13,6 +13,7 @@ const EFFECTS = {
   "file/edit": "changed",
   "file/write": "changed",
   "exec/run": "ran",
+  "skill/run": "skilled",
   "agent/delegate": "delegated",
 };
 
@@ -34,7 +35,7 @@ export function effectsOf(calls) {
     if (call.outcome !== "ok" || call.code === "repeated" || !effect) return;
     done.set(effect, (done.get(effect) ?? new Set()).add(OF_FILES.has(effect) ? targetOf(call.preview) || index : index));
   });
-  const order = ["changed", "ran", "delegated", "read", "searched", "looked"];
+  const order = ["changed", "ran", "skilled", "delegated", "read", "searched", "looked"];
   return order.filter((effect) => done.has(effect)).map((effect) => ({ effect, n: done.get(effect).size }));
 }
 
@@ -44,9 +45,9 @@ export function outcomeKeys({ tool_id: toolId, outcome, code }) {
   return toolId === "document/extract_text" && outcome !== "ok" && code ? [`reading.${code}`, ...told] : told;
 }
 
-/** What the operator is asked: change a file, run a command, delegate, or a tool without its own words. */
+/** What the operator is asked: change a file, run a command, use a Skill, delegate, or a tool without its own words. */
 export function askOf(toolId) {
-  return { "file/edit": "change", "file/write": "write", "exec/run": "run", "agent/delegate": "delegate" }[toolId] ?? "tool";
+  return { "file/edit": "change", "file/write": "write", "exec/run": "run", "skill/run": "skill", "agent/delegate": "delegate" }[toolId] ?? "tool";
 }
 
 function fromJson(preview) {
@@ -56,7 +57,7 @@ function fromJson(preview) {
     const key = TARGET_KEYS.find((name) => typeof value[name] === "string");
     return key ? value[key] : null;
   } catch {
-    return /"(?:path|pattern|command|task)"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(preview)?.[1] ?? null;
+    return /"(?:path|pattern|command|task|message)"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(preview)?.[1] ?? null;
   }
 }
 

@@ -2,6 +2,7 @@
 import { restPlace } from "../dom/focus.js";
 import { h, setText } from "../dom/h.js";
 import { keyedList } from "../dom/keyed_list.js";
+import { oneLine } from "../dom/plain_text.js";
 import { isDiff, parseDiff } from "../state/diff.js";
 import { pendingOf } from "../state/permissions.js";
 import { askOf, targetOf } from "../state/tool_words.js";
@@ -71,7 +72,7 @@ function approvalCard(app, { permission }) {
 
 function title({ words: { t } }, permission, diff) {
   const ask = askOf(permission.tool_id);
-  const target = diff?.path ?? targetOf(permission.preview);
+  const target = ask === "delegate" ? oneLine(permission.preview.split("\n", 1)[0]) : (diff?.path ?? targetOf(permission.preview));
   return ask === "tool" || !target ? t("approval.tool", { tool: permission.tool_id }) : t(`approval.${ask}`, { target });
 }
 

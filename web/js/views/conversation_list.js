@@ -4,6 +4,7 @@ import { dots, icon } from "../dom/icons.js";
 import { keyedList } from "../dom/keyed_list.js";
 import { attachMenu } from "../dom/menu.js";
 import { oneLine } from "../dom/plain_text.js";
+import { agentById } from "../state/agents.js";
 import { groupByAge, listOf } from "../state/conversations.js";
 import { pendingOf } from "../state/permissions.js";
 
@@ -62,9 +63,10 @@ function rowView(app, id) {
   const { t } = app.words;
   let shown = null;
   const title = h("bdi", { class: "row-title" });
+  const from = h("span", { class: "row-from", hidden: true }, icon("branch"));
   const mark = h("span", { class: "dot", hidden: true });
   const spoken = h("span", { class: "visually-hidden" });
-  const open = h("button", { type: "button", class: "row-open", onClick: () => app.navigation.go(app.store.get().view.agentId, id) }, title, mark, spoken);
+  const open = h("button", { type: "button", class: "row-open", onClick: () => app.navigation.go(app.store.get().view.agentId, id) }, from, title, mark, spoken);
   const more = h("button", { type: "button", class: "icon-button row-more" }, dots());
   attachMenu(more, () => conversationMenu(app, shown.item), { align: "start", label: t("conversation.actions") });
   const element = h("li", { class: "row" }, open, more);
@@ -73,15 +75,24 @@ function rowView(app, id) {
     shown = row;
     const name = oneLine(row.item.title) || t("conversation.untitled");
     setText(title, name);
-    open.title = name;
+    const askedBy = askedByWords(app, row.item.asked_by);
+    open.title = askedBy ? `${name} · ${askedBy}` : name;
+    from.hidden = !askedBy;
     setAria(more, "label", t("conversation.actions_of", { title: name }));
     setAria(open, "current", row.current ? "page" : null);
     toggle(element, "current", row.current);
     toggle(mark, "waits", row.mark === "waits");
     mark.hidden = !row.mark;
-    setText(spoken, row.mark ? t(`mark.${row.mark}`) : "");
+    setText(spoken, [askedBy, row.mark ? t(`mark.${row.mark}`) : ""].filter(Boolean).join(". "));
   }
   return { element, update };
+}
+
+/** Whose delegation made a Conversation, of one that was. */
+function askedByWords({ store, words: { t } }, agentId) {
+  if (!agentId) return "";
+  const agent = agentById(store.get(), agentId);
+  return agent ? t("conversation.asked_by", { name: oneLine(agent.name) }) : t("conversation.asked_by_deleted");
 }
 
 /** The same actions in the list and in the header. */

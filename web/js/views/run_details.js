@@ -6,6 +6,7 @@ import { runOf } from "../state/run_events.js";
 import { GROUPS, stepped, timelineRows, visibleRows } from "../state/timeline.js";
 import { isActive, pageOf } from "../state/turns.js";
 import { inspector } from "./inspector.js";
+import { taskStart } from "./task_start.js";
 import { timeline } from "./timeline.js";
 
 const PLAY_STEP_MS = 600;
@@ -17,13 +18,15 @@ export function runDetails(app, root) {
   const close = h("button", { type: "button", class: "icon-button", aria: { label: t("details.close") }, onClick: app.closeDetails }, icon("close"));
   const subject = h("button", { type: "button", class: "details-subject", title: t("details.find_turn"), onClick: () => findTurn(app) });
   const head = h("header", { class: "details-head" }, h("h2", null, t("details.title")), close);
+  const task = taskStart(app);
+  const about = h("div", { class: "details-about" }, subject, task.button);
   const controls = controlRow(app, rowsNow);
   const lanes = h("div", { class: "lanes", aria: { hidden: "true" } }, ["user", "harness", "llm", "tool"].map((lane) => h("span", null, t(`lane.${lane}`))));
   const note = h("p", { class: "details-note" });
   const again = h("button", { type: "button", class: "button small", hidden: true, onClick: () => tryAgain() }, t("action.try_again"));
   const rows = timeline(app, (key) => select(app, key));
   const inspect = inspector(app);
-  root.replaceChildren(head, subject, controls.element, lanes, h("div", { class: "timeline-scroll" }, rows.element, note, again), inspect.element);
+  root.replaceChildren(head, about, task.line, controls.element, lanes, h("div", { class: "timeline-scroll" }, rows.element, note, again), inspect.element);
   const cached = { run: null, turn: null, rows: [] };
 
   /** Rows are computed once per change of the Run, not once per look. */
@@ -51,9 +54,10 @@ export function runDetails(app, root) {
     },
     ([details, run, turn, context]) => {
       root.hidden = !details.open;
+      task.show(turn?.run_id ?? null);
       if (!details.open) return;
       setText(subject, turn ? turn.user_text.slice(0, 200) : "");
-      subject.hidden = !turn;
+      about.hidden = !turn;
       const shown = turn ? visibleRows(rowsOf(run, turn), details.hidden) : [];
       rows.show(shown, details.selected);
       setText(note, noteWords(t, run, turn, shown));

@@ -6,6 +6,7 @@ import { markReading } from "../dom/reading_place.js";
 import { createScrollFollower } from "../dom/scroll_follower.js";
 import { isActive, pageOf } from "../state/turns.js";
 import { runOf } from "../state/run_events.js";
+import { otherAgent, subagentsOf } from "../state/subagents.js";
 import { turnCard } from "./turn_card.js";
 import { welcome } from "./welcome.js";
 
@@ -86,9 +87,14 @@ export function transcript(app, root) {
   /** Only Turns whose own data changed get a new row object; 1,000 finished Turns cost one comparison each. */
   function rowsOf(page, runs) {
     const before = new Map(drawn.map((row) => [row.turn.turn_id, row]));
+    const state = store.get();
+    const asked = new Map(subagentsOf(state, state.view.conversationId).map((subagent) => [subagent.run_id, subagent]));
     const rows = page.turns.map((turn) => {
       const old = before.get(turn.turn_id);
-      return old && old.turn === turn && old.run === runs[turn.run_id] ? old : { turn, run: runs[turn.run_id] };
+      const subagent = asked.get(turn.run_id) ?? null;
+      const other = subagent && otherAgent(state, subagent);
+      const same = old && old.turn === turn && old.run === runs[turn.run_id] && old.subagent === subagent && old.other === other;
+      return same ? old : { turn, run: runs[turn.run_id], subagent, other };
     });
     return drawn.length === rows.length && rows.every((row, index) => row === drawn[index]) ? drawn : rows;
   }
@@ -101,7 +107,10 @@ export function transcript(app, root) {
     status.replaceChildren(...parts.draw(shownState.life.signal));
   }
 
-  store.watch(({ pages, runs, view, agents }) => [pageOf({ pages }, view.conversationId), runs, view.agentId, view.conversationId, agents.status], show);
+  store.watch(
+    ({ pages, runs, view, agents, subagents }) => [pageOf({ pages }, view.conversationId), runs, view.agentId, view.conversationId, agents, subagents],
+    show,
+  );
   store.watch(
     ({ view }) => view.details.open && view.details.turnId,
     (turnId) => markSelected(turns, turnId, list),

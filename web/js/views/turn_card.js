@@ -9,6 +9,7 @@ import { holdsToolRequest } from "../state/tool_request.js";
 import { effectsOf } from "../state/tool_words.js";
 import { isActive } from "../state/turns.js";
 import { liveAnswer } from "./live_answer.js";
+import { subagentCard } from "./subagent_card.js";
 import { toolLine } from "./tool_line.js";
 
 const COPIED_MS = 2_000;
@@ -22,11 +23,15 @@ export function turnCard(app, first) {
   const footPlace = h("div", { class: "foot" });
   const heading = h("h2", { class: "visually-hidden" }, t("turn.yours"));
   const element = h("article", { class: "turn" }, h("section", { class: "turn-user" }, heading, user, chips), body, footPlace);
-  const parts = { live: null, shown: null, answer: null, files: null };
+  const parts = { live: null, shown: null, answer: null, files: null, asked: null };
 
-  function update({ turn, run = emptyRun }) {
+  function update({ turn, run = emptyRun, subagent = null, other = null }) {
     if (parts.files !== turn.attachments) drawChips(app, chips, turn.attachments ?? []);
     parts.files = turn.attachments;
+    if (subagent) {
+      parts.asked ??= subagentCard(app);
+      parts.asked.update(subagent, other);
+    }
     if (isActive(turn)) showLive(turn, run);
     else showDurable(turn, run);
   }
@@ -40,19 +45,20 @@ export function turnCard(app, first) {
       setAria(element, "busy", "true");
     }
     parts.live.update(run);
+    if (parts.asked && !parts.asked.element.isConnected) body.append(parts.asked.element);
   }
 
   /** The durable Turn is the only body; what was streamed goes away in the same step. */
   function showDurable(turn, run) {
     parts.live = null;
     setAria(element, "busy", null);
-    const key = `${turn.state} ${turn.assistant_text?.length ?? 0} ${toolCalls(run).length} ${run.replay}`;
+    const key = `${turn.state} ${turn.assistant_text?.length ?? 0} ${toolCalls(run).length} ${run.replay} ${Boolean(parts.asked)}`;
     if (parts.shown !== key) {
       const answer = parts.answer && parts.answer.text === turn.assistant_text ? parts.answer : drawAnswer(app, turn);
       parts.answer = answer;
       parts.shown = key;
       body.replaceChildren();
-      append(body, [toolCalls(run).map((call) => toolLine(app, call).element), answer.element, failure(app, turn)]);
+      append(body, [toolCalls(run).map((call) => toolLine(app, call).element), parts.asked?.element, answer.element, failure(app, turn)]);
     }
     footPlace.replaceChildren(...foot(app, turn, run, parts.answer.element));
     toggle(footPlace, "empty", !footPlace.childElementCount);

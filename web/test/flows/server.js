@@ -21,7 +21,7 @@ export function serverThat(answer) {
     asked.push({ method, path, body });
     return answer(method, path, body);
   };
-  return { asked, get: request("GET"), post: request("POST"), patch: request("PATCH"), remove: request("DELETE"), serverNow: () => Date.parse("2026-01-01T00:00:00Z") };
+  return { asked, get: request("GET"), post: request("POST"), upload: request("POST"), patch: request("PATCH"), remove: request("DELETE"), serverNow: () => Date.parse("2026-01-01T00:00:00Z") };
 }
 
 export function refusal(code) {

@@ -11,8 +11,11 @@ from agent_builder.gateway.routes import (
     research,
     runs,
     sessions,
+    skills,
     slash,
     streams,
+    subagents,
+    tasks,
     workspace,
 )
 
@@ -25,8 +28,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *sessions.ENDPOINTS,
     *runs.ENDPOINTS,
     *streams.ENDPOINTS,
+    *subagents.ENDPOINTS,
     *permissions.ENDPOINTS,
+    *tasks.ENDPOINTS,
     *workspace.ENDPOINTS,
+    *skills.ENDPOINTS,
     *slash.ENDPOINTS,
     *document.ENDPOINTS,
 )

@@ -1,3 +1,20 @@
 /** English: delegation to another Agent. */
 export const subagents = {
+  "subagent.asked": "Asked another Agent:",
+  "subagent.cancelled": "was stopped before it answered",
+  "subagent.code_wall_clock": "ran out of time and was stopped",
+  "subagent.completed": "has answered",
+  "subagent.deleted": "This Agent has been deleted.",
+  "subagent.failed": "gave no answer",
+  "subagent.interrupted": "was interrupted before it answered",
+  "subagent.mailbox": "Message and answer",
+  "subagent.open_conversation": "Open Conversation",
+  "subagent.open_run": "Open Run details",
+  "subagent.queued": "is about to begin",
+  "subagent.running": "is working on it…",
+  "subagent.to_child": "Message",
+  "subagent.to_parent": "Answer",
+  "subagent.waits": "waits for your decision in its own Conversation",
+  "conversation.asked_by": "Asked by {name}",
+  "conversation.asked_by_deleted": "Asked by an Agent that has been deleted",
 };

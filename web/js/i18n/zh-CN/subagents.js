@@ -1,3 +1,20 @@
 /** Chinese: delegation to another Agent. */
 export const subagents = {
+  "subagent.asked": "已询问另一个 Agent：",
+  "subagent.cancelled": "未作答就被停止",
+  "subagent.code_wall_clock": "超时，已被停止",
+  "subagent.completed": "已作答",
+  "subagent.deleted": "该 Agent 已被删除。",
+  "subagent.failed": "未能作答",
+  "subagent.interrupted": "未作答就被中断",
+  "subagent.mailbox": "消息与回答",
+  "subagent.open_conversation": "打开会话",
+  "subagent.open_run": "打开运行详情",
+  "subagent.queued": "即将开始",
+  "subagent.running": "正在处理…",
+  "subagent.to_child": "消息",
+  "subagent.to_parent": "回答",
+  "subagent.waits": "正在它自己的会话里等待你的决定",
+  "conversation.asked_by": "由 {name} 委派",
+  "conversation.asked_by_deleted": "由已删除的 Agent 委派",
 };

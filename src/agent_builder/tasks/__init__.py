@@ -1,0 +1,1 @@
+"""Work beside a Run: background Tasks, and what other Agents are asked."""
