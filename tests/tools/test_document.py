@@ -110,6 +110,7 @@ async def test_html_is_decoded_as_it_says(document_run: ToolRun, name: str, data
     ("a.html", b"<meta charset=rot13><p>a", "is encoded as rot13, which cannot be decoded here"),
     ("a.txt", "你好".encode("gbk"), "is not UTF-8 text"),
     ("a.md", b"x" * 2000 + b"\0", "is not UTF-8 text"),
+    ("a.txt", "\ufeffwide".encode("utf-16-le"), "the operator can save it as UTF-8"),
 ])
 async def test_text_of_an_unknown_encoding_is_refused_rather_than_guessed(document_run: ToolRun, name: str, data: bytes, words: str) -> None:
     result = await read(document_run, name, data)

@@ -18,6 +18,7 @@ _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 _HTML_NAMES = (".html", ".htm", ".xhtml")
 _HTML_STARTS = (b"<!doctype html", b"<html")
 _BOM = b"\xef\xbb\xbf"
+_WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")  # text all the same, but not UTF-8: its reader says so
 _OTHERS = (
     (b"\x89PNG", "a PNG picture"), (b"\xff\xd8\xff", "a JPEG picture"), (b"GIF8", "a GIF picture"), (b"{\\rtf", "an RTF document"),
     (b"\x1f\x8b", "a gzip archive"), (b"%!PS", "PostScript"), (b"\x7fELF", "a program"), (_ZIP, "a zip archive"),
@@ -38,7 +39,7 @@ def kind_of(path: str, data: bytes) -> Kind:
         raise FileRefused("format", f"{shown_path(path)} does not begin like a PDF{_instead(head)}")
     if name.endswith(_HTML_NAMES) or head.removeprefix(_BOM).lstrip().lower().startswith(_HTML_STARTS):
         return "html"
-    if b"\0" in head or _instead(head):
+    if not head.startswith(_WIDE_BOMS) and (b"\0" in head or _instead(head)):
         raise FileRefused("format", f"{shown_path(path)} is a binary file{_instead(head)}; {SUPPORTED}")
     return "text"
 
