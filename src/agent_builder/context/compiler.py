@@ -61,9 +61,9 @@ def render_call(
     tools, note = plan.tools, plan.note
     if tools and not with_tools:
         tools, counter = (), without_tools(counter)
-    if total((*tools, plan.head, *plan.around, *note, *_messages(turns), plan.user, *tail), counter).upper > plan.input_budget:
+    if total((*tools, plan.head, *note, *_messages(turns), plan.user, *tail), counter).upper > plan.input_budget:
         note = ()
-    return _request(plan, tools, (plan.head, *plan.around, *note, *_messages(turns), plan.user, *tail), counter)
+    return _request(plan, tools, (plan.head, *note, *_messages(turns), plan.user, *tail), counter)
 
 
 def drop_oldest(plan: ContextPlan, counter: TokenCounter) -> ContextPlan | None:
@@ -133,7 +133,7 @@ def _sealed(draft: _Draft, headroom: int, counter: TokenCounter) -> ContextPlan:
         history=HistoryCounts(len(draft.turns), draft.start - draft.notes.collapsed, draft.notes.collapsed),
         admission=AdmissionUpperBound(totals.upper, model.input_budget, counter.name, counter.exact), headroom=headroom, totals=totals,
         preface=draft.preface, instructions_digest=draft.fixed.head.digest, history_digest="",
-        tools=draft.fixed.tools, head=draft.fixed.head, around=draft.fixed.around, note=draft.notes.messages, turns=draft.turns, user=draft.user,
+        tools=draft.fixed.tools, head=draft.fixed.head, note=draft.notes.messages, turns=draft.turns, user=draft.user,
     )
     return _named(plan)
 
@@ -143,7 +143,7 @@ def _named(plan: ContextPlan) -> ContextPlan:
     history = digest_of([part.digest for part in (*plan.note, *_messages(plan.turns))])
     digest = digest_of([
         plan.model_id, plan.model_digest, plan.renderer, plan.window, plan.output_reserve, plan.toolset.digest, plan.head.digest,
-        *(part.digest for part in plan.around), history, plan.user.digest, plan.budgets.model_calls, plan.budgets.tool_calls, plan.budgets.run_s, plan.headroom, plan.start,
+        history, plan.user.digest, plan.budgets.model_calls, plan.budgets.tool_calls, plan.budgets.run_s, plan.headroom, plan.start,
     ])
     return replace(plan, plan_id=id_from(digest), digest=digest, history_digest=history)
 
@@ -166,7 +166,7 @@ def _message_sections(draft: _Draft, counter: TokenCounter) -> list[Section]:
 
 def _with_history(plan: ContextPlan, turns: tuple[RenderedTurn, ...], note: tuple[Rendered, ...], counter: TokenCounter) -> ContextPlan:
     gone = len(plan.turns) - len(turns)
-    totals = total((*plan.tools, plan.head, *plan.around, *note, *_messages(turns), plan.user), counter)
+    totals = total((*plan.tools, plan.head, *note, *_messages(turns), plan.user), counter)
     first = next((i for i, one in enumerate(plan.sections) if one.name == "turn"), 0)
     sections = [one for i, one in enumerate(plan.sections) if not (one.name == "turn" and i < first + gone) and (note or one.name != "notes")]
     before = plan.history

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from agent_builder.context.compaction import Room, TurnSize
 from agent_builder.context.costs import Cost, Rendered, message_cost, priced, priced_schema, remembered, summed
 from agent_builder.context.inputs import PlanInputs
-from agent_builder.context.instructions import AGENT, AGENT_TOOLS, PLATFORM, environment
+from agent_builder.context.instructions import AGENT, AGENT_TOOLS, AROUND_HEAD, PLATFORM, environment
 from agent_builder.context.plan import RenderedTurn, Role, Section, Trust
-from agent_builder.context.render import around_messages, system_message, turn_messages
+from agent_builder.context.render import system_message, turn_messages
 from agent_builder.protocol.digest import digest_bytes, digest_of
 from agent_builder.protocol.errors import InstructionsRefused
 from agent_builder.protocol.limits import AROUND_SHARE, INSTRUCTIONS_SHARE, NOTES_SHARE
@@ -27,30 +27,22 @@ class FixedParts:
 
     tools: tuple[Rendered, ...]
     head: Rendered
-    around: tuple[Rendered, ...]
     sections: tuple[Section, ...]
 
     @property
     def rendered(self) -> tuple[Rendered, ...]:
-        return (*self.tools, self.head, *self.around)
+        return (*self.tools, self.head)
 
 
 def fixed_parts(inputs: PlanInputs, counter: TokenCounter) -> FixedParts:
     """Raises InstructionsRefused when the workspace instructions take more than their share of the input budget."""
     refuse_long_instructions(inputs.instructions, inputs.model.input_budget, counter)
-    sections, around = tuple(_trusted_sections(inputs, counter)), _around(inputs, counter)
+    sections = tuple(_head_sections(inputs, counter))
     return FixedParts(
         tools=tuple(priced_schema(schema, counter) for schema in inputs.toolset.schemas),
         head=priced(system_message([section.text for section in sections]), counter),
-        around=tuple(priced(message, counter) for message in around_messages(around)) if around else (),
-        sections=(*sections, section("around", "user", "untrusted", "what the Agent has", around, counter)) if around else sections,
+        sections=sections,
     )
-
-
-def _around(inputs: PlanInputs, counter: TokenCounter) -> str:
-    if not inputs.around or not inputs.toolset.specs:
-        return ""
-    return within_share("\n".join(inputs.around) + "\n", inputs.model.input_budget // AROUND_SHARE, MORE_AROUND, counter)
 
 
 def within_share(text: str, room: int, more: str, counter: TokenCounter) -> str:
@@ -76,14 +68,23 @@ def refuse_long_instructions(text: str | None, input_budget: int, counter: Token
         )
 
 
-def _trusted_sections(inputs: PlanInputs, counter: TokenCounter) -> Iterator[Section]:
+def _head_sections(inputs: PlanInputs, counter: TokenCounter) -> Iterator[Section]:
     yield section("platform", "system", "trusted", "platform", PLATFORM, counter)
     agent = f"{AGENT} {AGENT_TOOLS}" if inputs.toolset.specs else AGENT
     yield section("agent", "system", "trusted", "agent", agent, counter)
     if inputs.instructions and inputs.instructions.strip():
         text = f"{WORKSPACE_HEAD}\n{inputs.instructions.strip()}"
         yield section("workspace", "system", "trusted", "workspace/agent-builder.md", text, counter)
+    around = _around(inputs, counter)
+    if around:
+        yield section("around", "system", "untrusted", "what the Agent has", f"{AROUND_HEAD}\n{around}", counter)
     yield section("environment", "system", "trusted", "environment", environment(inputs.today), counter)
+
+
+def _around(inputs: PlanInputs, counter: TokenCounter) -> str:
+    if not inputs.around or not inputs.toolset.specs:
+        return ""
+    return within_share("\n".join(inputs.around) + "\n", inputs.model.input_budget // AROUND_SHARE, MORE_AROUND, counter).rstrip()
 
 
 def section(name: str, role: Role, trust: Trust, provenance: str, text: str, counter: TokenCounter) -> Section:

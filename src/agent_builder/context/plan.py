@@ -107,7 +107,7 @@ class RenderedTurn:
 
 @dataclass(frozen=True, slots=True)
 class ContextPlan:
-    """Immutable; a change makes a new plan. Made by compiler.compile_plan alone. `head` is the system message, `around` says what the Agent has beside its files, `note`
+    """Immutable; a change makes a new plan. Made by compiler.compile_plan alone. `head` is the system message, `note`
     stands for the Turns that are only summarised, `user` is this Turn's message with `preface` behind it.
     `start` counts the Turns before the first whole one."""
 
@@ -133,7 +133,6 @@ class ContextPlan:
     history_digest: str
     tools: tuple[Rendered, ...] = field(repr=False)
     head: Rendered = field(repr=False)
-    around: tuple[Rendered, ...] = field(repr=False)
     note: tuple[Rendered, ...] = field(repr=False)
     turns: tuple[RenderedTurn, ...] = field(repr=False)
     user: Rendered = field(repr=False)

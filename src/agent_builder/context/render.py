@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from agent_builder.context.costs import Message
-from agent_builder.context.instructions import AROUND_HEAD, NOTES_HEAD, NOTES_REPLY, PREFACE_HEAD
+from agent_builder.context.instructions import NOTES_HEAD, NOTES_REPLY, PREFACE_HEAD
 from agent_builder.protocol.digest import digest_bytes
 from agent_builder.protocol.messages import Attachment, CompletedTurnContext, Exchange, ToolExchange
 
@@ -26,11 +26,6 @@ def user_message(text: str, preface: str = "") -> Message:
 def note_messages(notes: str) -> tuple[Message, ...]:
     """Notes on earlier Turns, with a reply, so that user and assistant still alternate."""
     return user_message(f"{NOTES_HEAD}\n{fenced('notes', notes)}"), _assistant(NOTES_REPLY)
-
-
-def around_messages(lines: str) -> tuple[Message, ...]:
-    """What the Agent has beside its files: a message of its own, since others wrote the names in it."""
-    return user_message(f"{AROUND_HEAD}\n{fenced('present', lines)}"), _assistant(NOTES_REPLY)
 
 
 def turn_messages(bundle: CompletedTurnContext) -> tuple[Message, ...]:
