@@ -49,7 +49,7 @@ async def test_the_tool_is_offered_with_the_names_of_the_others_and_not_to_a_chi
     names = [[tool["function"]["name"] for tool in chat["tools"]] for chat in (parent, child)]
     assert [set(names[0]) - set(names[1]), set(names[1]) - set(names[0])] == [{"agent_delegate"}, set()]
     told = [[str(message["content"]) for message in chat["messages"] if two.other in str(message["content"])] for chat in (parent, child)]
-    assert len(told[0]) == 1 and f"Agent {two.other}: Bob\n" in told[0][0] and SYSTEM_AGENT not in told[0][0] and told[1] == []
+    assert len(told[0]) == 1 and f"\nAgent {two.other}: Bob\n" in told[0][0] and SYSTEM_AGENT not in told[0][0] and told[1] == []
     assert [message["content"] for message in child["messages"] if message["role"] == "user"] == ["help"]
 
 

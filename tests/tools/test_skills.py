@@ -111,7 +111,7 @@ async def test_a_single_line_that_is_too_long_is_cut(skill_run: SkillRun) -> Non
 
 async def test_a_script_gets_its_input_and_its_end_is_true(skill_run: SkillRun) -> None:
     await skill_run.skills.install(archive({"hello.py": HELLO, "fail.py": "import sys\nsys.exit(3)\n"}))
-    result = await skill_run.call(script="hello.py", input="Ada\n")
+    result = await skill_run.call(script="hello.py", input="Ada\n", start_line=1)  # models fill in what they need not
     assert (result.outcome, result.text, result.receipt["exit_code"]) == ("ok", "exit code 0\nHello, Ada\n", 0)
     assert {"skill_digest", "script_digest", "output_digest"} <= set(result.receipt)
     failed = await skill_run.call(script="scripts/fail.py")
@@ -154,7 +154,7 @@ async def test_only_scripts_of_the_skill_run(skill_run: SkillRun, script: str) -
 
 async def test_arguments_that_do_not_go_together_are_refused(skill_run: SkillRun) -> None:
     await skill_run.skills.install(archive())
-    for arguments in ({"input": "x"}, {"script": "hello.py", "start_line": 2}, {"script": "hello.py", "input": "x" * (SKILL_INPUT_BYTES + 1)}):
+    for arguments in ({"input": "x"}, {"script": "hello.py", "input": "x" * (SKILL_INPUT_BYTES + 1)}):
         assert (await skill_run.call(**arguments)).code == "arguments"
     assert (await skill_run.call(script="hello.py", input="x" * SKILL_INPUT_BYTES)).outcome == "ok"
 

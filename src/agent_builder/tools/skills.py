@@ -59,8 +59,6 @@ def plan_skill(arguments: dict[str, object], skills: Skills | None, place: Comma
             return refused("arguments", f"nothing was done: input goes to a script. {_scripts(row)}")
         return _plan_reading(skills, row, files, start if isinstance(start, int) else 1)
     chosen = str(script).removeprefix("./").removeprefix(SCRIPTS)
-    if start is not None:
-        return refused("arguments", "nothing was done: start_line goes with instructions, not with a script")
     if chosen not in row.scripts:
         return refused("missing", f"nothing was done: {row.name} has no script {clip(visible(chosen), NAMES_SHOWN_BYTES)}. {_scripts(row)}")
     path = SCRIPTS + chosen
