@@ -97,7 +97,9 @@ async def test_a_send_beside_renames_branches_and_deletions_has_one_consistent_o
         assert [turn[0] for turn in await said(shared, conversation)] == ["completed", "completed"]
     branched = by_method["POST", "continue"]
     if branched.status_code == 201:
-        assert await said(shared, branched.json()["conversation_id"]) == [("completed", "question one", "answer one")]
+        shown = await said(shared, branched.json()["conversation_id"])
+        sent = [("completed", message, "ok") for message in ("next", "other")]
+        assert shown[0] == ("completed", "question one", "answer one") and shown[1:] in ([], *([one] for one in sent))  # the send may have ended before
     await nothing_left(shared)
 
 
