@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -44,6 +43,7 @@ from agent_builder.runs.workers import Spawn, Workers
 from agent_builder.sandbox.inspection import harden_gateway
 from agent_builder.sandbox.qualify import qualify
 from agent_builder.settings import Settings
+from agent_builder.storage.private_files import replace_private
 from agent_builder.tasks.subagents import Delegations
 
 RELEASE = "0.2.0"
@@ -215,11 +215,5 @@ def _access_token(path: Path) -> AccessToken:
     """The token of this file; a new one of 256 bits is made where there is none."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
-        partial = path.with_name(path.name + ".new")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(path)
+        replace_private(path, f"{secrets.token_hex()}\n".encode())
     return read_access_token(path)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent_builder.sandbox.inspection import verify_confined
-from agent_builder.sandbox.launch import READY_LINE, document_command, release_line
+from agent_builder.sandbox.launch import document_command, release_line
 from agent_builder.sandbox.probes import DOCUMENT_EXPECTED, Targets
+from agent_builder.sandbox.released import READY_LINE
 from tests.support.capability import make_run, put
 from tests.support.confined import probe_request, started
 from tests.support.documents import pdf

@@ -1,14 +1,13 @@
 """exec/run through a whole message: asked for, run confined, told truthfully, and nothing of it is left."""
 
 import asyncio
-import os
 
 import pytest
 import pytest_asyncio
 
 from agent_builder.protocol.limits import COMMAND_OUTPUT_BYTES
 from tests.support.fake_ollama import FakeOllama, Step, call, text
-from tests.support.gateway import Gateway, RunResult
+from tests.support.gateway import Gateway, Json
 from tests.support.tool_turns import Turns, outcomes
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -21,18 +20,6 @@ async def turns(shared: Gateway, shared_fake: FakeOllama) -> Turns:
 
 def command(line: str) -> Step:
     return call("exec_run", command=line)
-
-
-def commands_running(gateway: Gateway) -> list[str]:
-    """Processes in the private directory of a command, also when that is gone."""
-    found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            place = os.readlink(f"/proc/{entry}/cwd")
-        except OSError:
-            continue
-        found += [entry] if place.startswith(str(gateway.root)) and ".command" in place else []
-    return found
 
 
 async def nothing_left(turns: Turns) -> None:
@@ -112,18 +99,14 @@ async def test_a_command_that_runs_when_its_run_is_cancelled_is_gone_with_its_di
     """So much is to be compiled that it cannot be done when the cancel comes."""
     for number in range(12):
         turns.file(f"{number}.py", "x = [1, 2]\n" * 30_000)
-    turns.fake.script(command("runtime-compile"), text("never"))
-    accepted = await turns.gateway.submit(turns.conversation, "run it")
-    run = RunResult(accepted["run_id"], accepted["turn_id"])
-    async for event in turns.gateway.events(run.run_id):
-        run.events.append(event)
-        if event["type"] == "permission.requested":
-            await turns.gateway.ok("POST", f"{turns.gateway.agent}/permissions/{event['payload']['permission_id']}", {"decision": "approve"})
-        if event["type"] == "tool.call.started":
-            await turns.gateway.ok("POST", f"{turns.gateway.agent}/runs/{run.run_id}/cancel")
+
+    async def cancel(event: Json) -> None:
+        await turns.gateway.ok("POST", f"{turns.gateway.agent}/runs/{event['run_id']}/cancel")
+
+    run = await turns.run(command("runtime-compile"), text("never"), decide="approve", at={"tool.call.started": cancel})
     assert run.terminal["type"] == "run.cancelled"
     assert outcomes(run) == [("failed", "cancelled")]
     await nothing_left(turns)
-    assert commands_running(turns.gateway) == []
+    assert turns.gateway.processes_in(".command") == []
     turns.fake.forget_script()
     assert (await turns.run(text("Here."), message="still there?")).text == "Here."

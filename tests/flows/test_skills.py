@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from agent_builder.protocol.limits import BODY_BYTES, SKILL_ARCHIVE_BYTES
 from tests.support.fake_ollama import FakeOllama, call, text
-from tests.support.gateway import SYSTEM_AGENT, Gateway, Json, RunResult
+from tests.support.gateway import SYSTEM_AGENT, Gateway, Json
 from tests.support.skills import archive, packed, skill_md
 from tests.support.tool_turns import Turns, outcomes
 
@@ -146,16 +146,13 @@ async def test_a_script_that_tries_to_reach_out_gets_nothing(turns: Turns) -> No
 
 async def test_an_endless_script_ends_with_its_time_and_the_run_goes_on(turns: Turns) -> None:
     await install(turns.gateway, archive({"s.py": "while True:\n    pass\n"}))
-    turns.fake.script(call("skill_run", skill="greet", script="s.py"), text("It did not end."))
-    accepted = await turns.gateway.submit(turns.conversation, "do it")
-    run = RunResult(accepted["run_id"], accepted["turn_id"])
-    async for event in turns.gateway.events(run.run_id):
-        run.events.append(event)
-        if event["type"] == "permission.requested":
-            await turns.gateway.ok("POST", f"{turns.gateway.agent}/permissions/{event['payload']['permission_id']}", {"decision": "approve"})
-        if event["type"] == "tool.call.started":
-            await until_released(turns.gateway)
-            await turns.gateway.advance(13)
+
+    async def let_time_pass(_: Json) -> None:
+        await until_released(turns.gateway)
+        await turns.gateway.advance(13)
+
+    endless = call("skill_run", skill="greet", script="s.py")
+    run = await turns.run(endless, text("It did not end."), decide="approve", at={"tool.call.started": let_time_pass})
     assert (run.text, outcomes(run)) == ("It did not end.", [("failed", "wall_clock")])
 
 
@@ -165,16 +162,12 @@ async def until_released(gateway: Gateway) -> None:
     async with asyncio.timeout(20):
         while before is None or ticks(gateway) < before + 5:
             await asyncio.sleep(0.01)
-            if before is None and any("Seccomp:\t2" in Path(f"/proc/{pid}/status").read_text() for pid in command_pids(gateway)):
+            if before is None and any("Seccomp:\t2" in Path(f"/proc/{pid}/status").read_text() for pid in gateway.processes_in(".command")):
                 before = ticks(gateway)
 
 
 def ticks(gateway: Gateway) -> int:
-    return sum(map(cpu_ticks, command_pids(gateway)))
-
-
-def command_pids(gateway: Gateway) -> list[int]:
-    return [pid for pid in gateway.worker_pids() if str(Path(f"/proc/{pid}/cwd").readlink()).endswith(".command")]
+    return sum(map(cpu_ticks, gateway.processes_in(".command")))
 
 
 def cpu_ticks(pid: int) -> int:
@@ -185,15 +178,14 @@ def cpu_ticks(pid: int) -> int:
 
 async def test_a_skill_that_is_removed_before_the_approval_is_not_used(turns: Turns) -> None:
     made = await install(turns.gateway, archive())
-    turns.fake.script(call("skill_run", skill="greet", script="hello.py"), text("It is gone."))
-    accepted = await turns.gateway.submit(turns.conversation, "do it")
-    run = RunResult(accepted["run_id"], accepted["turn_id"])
-    async for event in turns.gateway.events(run.run_id):
-        run.events.append(event)
-        if event["type"] == "permission.requested":
-            await turns.gateway.ok("DELETE", f"{turns.gateway.agent}/skills/{made['skill_id']}")
-            answer = await turns.gateway.call("POST", f"{turns.gateway.agent}/permissions/{event['payload']['permission_id']}", {"decision": "approve"})
-            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "permission_stale")
+
+    async def remove_and_approve(event: Json) -> None:
+        await turns.gateway.ok("DELETE", f"{turns.gateway.agent}/skills/{made['skill_id']}")
+        answer = await turns.gateway.decide(event, "approve")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "permission_stale")
+
+    asked = call("skill_run", skill="greet", script="hello.py")
+    run = await turns.run(asked, text("It is gone."), at={"permission.requested": remove_and_approve})
     assert (run.text, outcomes(run)) == ("It is gone.", [("refused", "permission_stale")])
 
 

@@ -1,7 +1,6 @@
 """Background Tasks over HTTP, and whatever may end them: cancel, deletes, a stop, kill -9. Nothing of one is ever left."""
 
 import asyncio
-import os
 
 import httpx
 import pytest
@@ -72,16 +71,8 @@ def roots(gateway: Gateway) -> list[str]:
     return [path.name for path in gateway.root.glob(".runtime/agents/*/tasks/*")]
 
 
-def commands(gateway: Gateway) -> list[str]:
-    """Processes that work in the root of a Task, also when that is gone."""
-    found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            place = os.readlink(f"/proc/{entry}/cwd")
-        except OSError:
-            continue
-        found += [entry] if place.startswith(f"{gateway.root}/.runtime/agents/") and "/tasks/" in place else []
-    return found
+def commands(gateway: Gateway) -> list[int]:
+    return gateway.processes_in("/tasks/")
 
 
 def nothing_left(gateway: Gateway) -> None:

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from agent_builder.context.instructions import FINALIZATION_MARKER
 from tests.support.fake_ollama import FakeOllama, call, calls, text, thinking
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, Json
 from tests.support.tool_turns import Turns, entry, outcomes
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -68,21 +68,18 @@ async def test_the_next_turn_begins_with_the_same_bytes(turns: Turns) -> None:
 
 
 async def test_a_denial_with_the_operators_words_reaches_the_model_and_nothing_is_changed(turns: Turns) -> None:
-    turns.fake.script(READ, FIX, text("Left alone."))
-    accepted = await turns.gateway.submit(turns.conversation, "fix it")
-    seen = []
-    async for event in turns.gateway.events(accepted["run_id"]):
-        seen.append(event)
-        if event["type"] == "permission.requested":
-            path = f"{turns.gateway.agent}/permissions/{event['payload']['permission_id']}"
-            decided = await turns.gateway.ok("POST", path, {"decision": "deny", "reason": "that is how she is called"})
-            assert decided["state"] == "denied"
-    assert seen[-1]["type"] == "run.completed"
+
+    async def deny(event: Json) -> None:
+        answer = await turns.gateway.decide(event, "deny", reason="that is how she is called")
+        assert answer.json()["state"] == "denied"
+
+    run = await turns.run(READ, FIX, text("Left alone."), message="fix it", at={"permission.requested": deny})
+    assert run.terminal["type"] == "run.completed"
     assert turns.results[1] == (
         'The operator denied this call; nothing was changed. The operator says: "that is how she is called" '
         "Do not call it again. Answer in plain words."
     )
-    assert [event["payload"]["decision"] for event in seen if event["type"] == "permission.resolved"] == ["deny"]
+    assert [one["decision"] for one in run.of("permission.resolved")] == ["deny"]
     assert (turns.gateway.workspace / "notes.md").read_text() == NOTES
 
 

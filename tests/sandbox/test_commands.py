@@ -7,7 +7,8 @@ import pytest
 
 from agent_builder.protocol.limits import HANDSHAKE_BYTES
 from agent_builder.sandbox.inspection import verify_confined
-from agent_builder.sandbox.launch import READY_LINE, command_command, release_line
+from agent_builder.sandbox.launch import command_command, release_line
+from agent_builder.sandbox.released import READY_LINE
 from tests.support.confined import run_command, started
 
 

@@ -3,12 +3,17 @@
 import asyncio
 import os
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import pytest
+
+from agent_builder.capsule.command_runner import CommandEnd
 from agent_builder.protocol.events import Payload, PermissionRequested, RunIdentity
 from agent_builder.protocol.ids import new_id
 from agent_builder.tools.broker import CapabilityBroker, CapabilityCall, CapabilityResult, ToolScope
@@ -17,6 +22,37 @@ from agent_builder.tools.reads import ReadRecord
 from tests.support.clock import MovableClock
 
 SLOW = "def f(): 0\n" * 9_000  # twelve such files take half a minute to compile
+
+
+def children() -> list[str]:
+    """Processes that this one has started and not reaped."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+async def begun(calling: Coroutine[Any, Any, CapabilityResult]) -> "asyncio.Task[CapabilityResult]":
+    """The call, once its confined process is there."""
+    before = children()
+    task = asyncio.create_task(calling)
+    while children() == before:
+        await asyncio.sleep(0)
+    return task
+
+
+def most_at_once(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[int]:
+    """How many calls of this function were under way after each began."""
+    real, running, seen = getattr(module, name), [0], [0]
+
+    async def counted(*arguments: object) -> CommandEnd:
+        running[0] += 1
+        seen.append(running[0])
+        try:
+            end: CommandEnd = await real(*arguments)
+            return end
+        finally:
+            running[0] -= 1
+
+    monkeypatch.setattr(module, name, counted)
+    return seen
 
 
 def never() -> bool:

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ GATEWAY_ROOT = "checkout 中文"
 SYSTEM_AGENT = "00000000-0000-4000-8000-000000000001"
 TERMINALS = {"run.completed", "run.failed", "run.cancelled", "run.interrupted"}
 Json = dict[str, Any]
+Act = Callable[[Json], Awaitable[object]]
 
 
 @dataclass
@@ -221,15 +222,35 @@ class Gateway:
     async def page(self, conversation: str) -> Json:
         return dict(await self.ok("GET", f"{self.agent}/sessions/{conversation}"))
 
-    async def run(self, conversation: str, message: str, *, decide: str | None = None, **more: object) -> RunResult:
-        """Sends and reads events until the terminal; `decide` answers every approval."""
+    async def run(
+        self, conversation: str, message: str, *, decide: str | None = None, at: Mapping[str, Act] | None = None, **more: object
+    ) -> RunResult:
+        """Sends and reads events until the terminal; `decide` answers every approval. `at`: what is done when an event of this type comes."""
         accepted = await self.submit(conversation, message, **more)
         result = RunResult(accepted["run_id"], accepted["turn_id"])
         async for event in self.events(result.run_id):
             result.events.append(event)
             if decide and event["type"] == "permission.requested":
-                await self.ok("POST", f"{self.agent}/permissions/{event['payload']['permission_id']}", {"decision": decide})
+                decided = await self.decide(event, decide)
+                assert decided.status_code == 200, decided.text
+            if at and event["type"] in at:
+                await at[event["type"]](event)
         return result
+
+    async def decide(self, requested: Json, decision: str, **more: object) -> httpx.Response:
+        """Answers this permission.requested."""
+        return await self.call("POST", f"{self.agent}/permissions/{requested['payload']['permission_id']}", {"decision": decision, **more})
+
+    def processes_in(self, mark: str) -> list[int]:
+        """Those that work in a directory of this checkout with `mark` in its path, also when that is gone."""
+        found = []
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                place = os.readlink(f"/proc/{entry}/cwd")
+            except OSError:
+                continue
+            found += [int(entry)] if place.startswith(f"{self.root}/") and mark in place.removeprefix(str(self.root)) else []
+        return found
 
     async def events(self, run_id: str, after: int | None = None, *, controls: bool = False) -> AsyncIterator[Json]:
         """Events until the terminal or the end of the stream."""

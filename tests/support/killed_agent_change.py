@@ -4,14 +4,10 @@
 """
 
 import asyncio
-import os
 import shutil
-import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from agent_builder.agents import agent_files, lifecycle
 from agent_builder.capsule import remove_tree as trees
@@ -21,19 +17,9 @@ from agent_builder.protocol.checkout import Checkout
 from agent_builder.storage.database import Database
 from agent_builder.storage.registry import AgentState
 from tests.support.agents import lifecycle_of
+from tests.support.killed import counted, left
 
 _STEPS = ("make_data_directories", "make_runtime_directories", "write_manifest", "keep_one_environment", "remove_agent_files", "remove_tree")
-left = [-1]
-
-
-def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-    def step(*args: object, **kwargs: object) -> Any:
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*args, **kwargs)
-
-    return step
 
 
 def half_removed(path: Path) -> None:

@@ -24,12 +24,8 @@ from agent_builder.protocol.limits import (
 from agent_builder.storage.conversations import delete_conversation
 from agent_builder.storage.tasks import TaskRow, interrupt_unfinished
 from agent_builder.tasks import background, compile_check
+from tests.support.capability import children
 from tests.tasks.conftest import Bench
-
-
-def commands() -> list[str]:
-    """Children of this process."""
-    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
 
 
 async def test_a_syntax_error_is_told_with_path_and_line_and_nothing_is_left(bench: Bench) -> None:
@@ -45,7 +41,7 @@ async def test_a_syntax_error_is_told_with_path_and_line_and_nothing_is_left(ben
     assert task.started_at is not None
     assert task.finished_at is not None
     assert [(one.kind, one.text) for one in await bench.tasks.notifications(task.task_id)] == [("completed", task.result)]
-    assert (bench.left(), commands()) == ([], [])
+    assert (bench.left(), children()) == ([], [])
     assert sorted(os.listdir(bench.workspace / "pkg")) == ["bad.py"]
 
 
@@ -122,7 +118,7 @@ async def test_one_that_runs_is_gone_with_its_process_and_root_when_it_is_cancel
     active = bench.parts.active.get(task.task_id)
     assert active is not None
     await asyncio.wait_for(active.left.wait(), 20)
-    assert (commands(), bench.left(), bench.parts.command_turn.locked()) == ([], [], False)
+    assert (children(), bench.left(), bench.parts.command_turn.locked()) == ([], [], False)
     ended = await bench.ended(task)
     assert (ended.state, ended.started_at is not None) == ("cancelled", True)
 
@@ -134,7 +130,7 @@ async def test_however_often_it_is_cancelled_it_ends_in_order(bench: Bench) -> N
     while bench.parts.active.get(task.task_id) is not None:
         await bench.tasks.cancel(task.task_id)
         await asyncio.sleep(0)
-    assert ((await bench.tasks.get(task.task_id)).state, bench.left(), commands()) == ("cancelled", [], [])
+    assert ((await bench.tasks.get(task.task_id)).state, bench.left(), children()) == ("cancelled", [], [])
 
 
 async def test_a_client_that_hangs_up_has_started_a_task_all_the_same(bench: Bench) -> None:
@@ -153,7 +149,7 @@ async def test_the_wall_clock_ends_it_and_is_told(bench: Bench, monkeypatch: pyt
     bench.slow_sources()
     task = await bench.ended(await bench.submit())
     assert (task.state, task.code, task.result) == ("failed", "wall_clock", "stopped: it ran longer than 12 seconds, no output")
-    assert (bench.left(), commands()) == ([], [])
+    assert (bench.left(), children()) == ([], [])
 
 
 async def test_output_past_its_bound_is_cut_and_told(bench: Bench) -> None:
@@ -244,7 +240,7 @@ async def test_closing_ends_all_and_lets_none_begin(bench: Bench) -> None:
     await bench.until_running(tasks[0])
     await asyncio.gather(bench.tasks.close(), bench.tasks.close())
     assert [(await bench.tasks.get(task.task_id)).state for task in tasks] == ["cancelled"] * ACTIVE_TASKS
-    assert (bench.left(), commands()) == ([], [])
+    assert (bench.left(), children()) == ([], [])
     with pytest.raises(AgentDraining):
         await bench.submit()
 
@@ -264,7 +260,7 @@ async def test_the_tasks_of_a_conversation_leave_before_it_is_deleted(bench: Ben
     task = await bench.submit()
     await bench.until_running(task)
     async with bench.tasks.without(bench.turn.conversation_id):
-        assert (bench.left(), commands()) == ([], [])
+        assert (bench.left(), children()) == ([], [])
         with pytest.raises(ConversationBusy):
             await bench.submit()
         await bench.database.run(lambda conn: delete_conversation(conn, bench.turn.conversation_id))

@@ -19,7 +19,7 @@ from agent_builder.protocol.limits import (
 from agent_builder.tools import document
 from agent_builder.tools.broker import CapabilityBroker, CapabilityResult
 from tests.support import documents as made
-from tests.support.capability import ToolRun, make_run, put
+from tests.support.capability import ToolRun, children, make_run, most_at_once, put
 
 TOOL = "document/extract_text"
 STORY = "\n".join(f"Line {number} of the story." for number in range(60))
@@ -374,10 +374,6 @@ def hasty(worker_env: Path, tmp_path: Path) -> Path:
     return copy
 
 
-def children() -> str:
-    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-
-
 async def test_a_parser_that_takes_too_long_is_killed(document_run: ToolRun, monkeypatch: pytest.MonkeyPatch) -> None:
     before = children()
     released = asyncio.Event()
@@ -402,7 +398,7 @@ async def test_a_parser_that_takes_too_long_is_killed(document_run: ToolRun, mon
 def busy_parsers() -> list[str]:
     """Parsers that have begun with the document: they hold it open."""
     found = []
-    for child in children().split():
+    for child in children():
         try:
             found += [os.readlink(f"/proc/{child}/fd/{name}") for name in os.listdir(f"/proc/{child}/fd")]
         except OSError:
@@ -428,30 +424,18 @@ async def test_a_full_disk_is_a_failure_that_says_so(document_run: ToolRun, monk
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(document, "_write", full)
+    monkeypatch.setattr(document, "write_private", full)
     result = await read(document_run, "a.md", "x")
     assert told(result) == ("failed", "io_error", "the operating system refused: No space left on device")
 
 
 async def test_parsers_of_all_agents_run_one_at_a_time(tmp_path: Path, worker_env: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    turn, running, most = asyncio.Lock(), 0, 0
-    real = document.run_handshake
-
-    async def counted(*arguments: object) -> CommandEnd:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        try:
-            return await real(*arguments)  # type: ignore[arg-type]
-        finally:
-            running -= 1
-
-    monkeypatch.setattr(document, "run_handshake", counted)
+    turn, seen = asyncio.Lock(), most_at_once(monkeypatch, document, "run_handshake")
     runs = [make_run(tmp_path / str(number), worker_env, library) for number in range(3)]
     for run in runs:
         run.broker = CapabilityBroker(run.permissions, run.clock, worker_env, turn, lambda: library)
     results = await asyncio.gather(*(read(run, "a.md", "x") for run in runs))
-    assert ([one.outcome for one in results], most) == (["ok"] * 3, 1)
+    assert ([one.outcome for one in results], max(seen)) == (["ok"] * 3, 1)
 
 
 async def test_without_its_environment_the_answer_says_how_to_get_it(run: ToolRun) -> None:

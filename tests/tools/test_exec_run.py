@@ -12,7 +12,7 @@ from agent_builder.protocol.limits import COMMAND_OUTPUT_BYTES, COMPILE_BYTES, C
 from agent_builder.tools import exec_run, python_sources
 from agent_builder.tools.broker import CapabilityBroker
 from agent_builder.tools.command_end import ended_result
-from tests.support.capability import ToolRun, make_run, put
+from tests.support.capability import ToolRun, begun, children, make_run, most_at_once, put
 
 ASKED = "permission.requested"
 
@@ -132,15 +132,12 @@ async def test_a_command_that_cannot_be_confined_ends_the_run_and_is_recorded(tm
 
 
 async def test_a_cancelled_command_leaves_no_process_and_no_directory(command_run: ToolRun) -> None:
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    before = children.read_text()
-    calling = asyncio.create_task(command_run.call("exec/run", command="printf %010000000d 1"))
-    while children.read_text() == before:
-        await asyncio.sleep(0)
+    before = children()
+    calling = await begun(command_run.call("exec/run", command="printf %010000000d 1"))
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
-    assert children.read_text() == before
+    assert children() == before
     assert command_run.left_over() == []
     finished = command_run.last(ToolCallFinished)
     assert isinstance(finished, ToolCallFinished)
@@ -278,37 +275,22 @@ def test_a_result_keeps_its_bound_and_says_when_output_was_cut(output: bytes, le
 
 
 async def test_commands_of_all_agents_run_one_at_a_time(tmp_path: Path, worker_env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    turn, running, most = asyncio.Lock(), 0, 0
-    real = exec_run.run_confined
-
-    async def counted(*arguments: object) -> CommandEnd:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        try:
-            return await real(*arguments)  # type: ignore[arg-type]
-        finally:
-            running -= 1
-
-    monkeypatch.setattr(exec_run, "run_confined", counted)
+    turn, seen = asyncio.Lock(), most_at_once(monkeypatch, exec_run, "run_confined")
     runs = [make_run(tmp_path / str(number), worker_env) for number in range(3)]
     for run in runs:
         run.broker = CapabilityBroker(run.permissions, run.clock, worker_env, turn)
     results = await asyncio.gather(*(run.call("exec/run", command="true") for run in runs))
-    assert ([one.outcome for one in results], most) == (["ok"] * 3, 1)
+    assert ([one.outcome for one in results], max(seen)) == (["ok"] * 3, 1)
 
 
 async def test_however_often_a_command_is_cancelled_its_process_and_directory_are_gone_first(command_run: ToolRun) -> None:
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    before = children.read_text()
-    calling = asyncio.create_task(command_run.call("exec/run", command="printf %010000000d 1"))
-    while children.read_text() == before:
-        await asyncio.sleep(0)
+    before = children()
+    calling = await begun(command_run.call("exec/run", command="printf %010000000d 1"))
     while not calling.done():
         calling.cancel()
         await asyncio.sleep(0)
     assert calling.cancelled()
-    assert children.read_text() == before
+    assert children() == before
     assert command_run.left_over() == []
     finished = command_run.last(ToolCallFinished)
     assert isinstance(finished, ToolCallFinished)

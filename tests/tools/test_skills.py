@@ -1,5 +1,4 @@
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from agent_builder.sandbox.skill_script import MODULES
 from agent_builder.tools import skills as tool
 from agent_builder.tools.broker import CapabilityBroker, CapabilityResult
 from agent_builder.tools.skills import skills_around
-from tests.support.capability import ToolRun, make_run, put
+from tests.support.capability import ToolRun, begun, children, make_run, put
 from tests.support.clock import MovableClock
 from tests.support.skills import HELLO, INSTRUCTIONS, archive
 from tests.support.stored import open_state
@@ -260,15 +259,12 @@ async def test_too_much_output_and_memory_are_stopped_and_said(skill_run: SkillR
 
 async def test_a_cancelled_script_is_gone_with_its_directory(skill_run: SkillRun) -> None:
     await skill_run.skills.install(archive({"s.py": "while True:\n    pass\n"}))
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    before = children.read_text()
-    calling = asyncio.create_task(skill_run.call(script="s.py"))
-    while children.read_text() == before:
-        await asyncio.sleep(0)
+    before = children()
+    calling = await begun(skill_run.call(script="s.py"))
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
-    assert children.read_text() == before
+    assert children() == before
     assert skill_run.left_over() == []
 
 

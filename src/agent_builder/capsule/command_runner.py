@@ -13,8 +13,9 @@ from agent_builder.protocol.limits import HANDSHAKE_BYTES, PIPE_READ_BYTES, QUAL
 from agent_builder.protocol.ports import Clock
 from agent_builder.protocol.to_the_end import to_the_end
 from agent_builder.sandbox.inspection import verify_confined
-from agent_builder.sandbox.launch import READY_LINE, command_command, release_line
+from agent_builder.sandbox.launch import command_command, release_line
 from agent_builder.sandbox.process_identity import ProcessIdentity, identify, send_signal
+from agent_builder.sandbox.released import READY_LINE
 from agent_builder.sandbox.spawn import spawn
 from agent_builder.sandbox.termination import kill
 

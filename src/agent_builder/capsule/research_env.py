@@ -11,7 +11,6 @@ blocks but is short, apart from `publish` and `remove`.
 import ctypes
 import json
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,9 +21,16 @@ from agent_builder.protocol.checkout import Checkout
 from agent_builder.protocol.digest import canonical_json
 from agent_builder.protocol.ids import AgentId
 from agent_builder.sandbox.linux_calls import library_call
+from agent_builder.storage.private_files import (
+    PRIVATE_DIRECTORY,
+    make_private_directory,
+    partial_of,
+    replace_private,
+    sync,
+)
 
 _FORMAT = 1
-_PRIVATE_DIRECTORY, _PRIVATE_FILE, _SEALED_FILE = 0o700, 0o600, 0o400
+_SEALED_FILE = 0o400
 _UNUSED = (".lock", "bin")  # uv's own lock, writable for everyone; commands that nobody runs
 
 
@@ -65,9 +71,9 @@ def staging(checkout: Checkout, agent_id: AgentId) -> Path:
 def make_staging(checkout: Checkout, agent_id: AgentId) -> Path:
     """An empty private directory in the place of what an earlier try left there."""
     path = staging(checkout, agent_id)
-    _make_private(path.parent)
+    make_private_directory(path.parent)
     remove_tree(path)
-    path.mkdir(mode=_PRIVATE_DIRECTORY)
+    path.mkdir(mode=PRIVATE_DIRECTORY)
     return path
 
 
@@ -85,7 +91,7 @@ def publish(checkout: Checkout, agent_id: AgentId, lock: ResearchLock, now: date
     _sync_file_system(building.parent)
     remove(checkout, agent_id)
     building.rename(target)
-    _sync_directory(target.parent)
+    sync(target.parent)
     made = ResearchEnv(target, lock.version, lock.packages, now)
     _write_record(checkout.research_record(agent_id), made)
     return made
@@ -96,14 +102,14 @@ def remove(checkout: Checkout, agent_id: AgentId) -> None:
     record = checkout.research_record(agent_id)
     if record.exists():
         record.unlink()
-        _sync_directory(record.parent)
+        sync(record.parent)
     remove_tree(checkout.research_env(agent_id))
 
 
 def converge(checkout: Checkout, agent_id: AgentId) -> bool:
     """At start, before anybody installs: removes what was left half-way. Whether there was anything."""
     record, target, building = checkout.research_record(agent_id), checkout.research_env(agent_id), staging(checkout, agent_id)
-    partial = _partial(record)
+    partial = partial_of(record)
     whole = recorded(checkout, agent_id) is not None
     found = [path for path in (building, partial, *(() if whole else (record, target))) if os.path.lexists(path)]
     for path in found:
@@ -112,24 +118,12 @@ def converge(checkout: Checkout, agent_id: AgentId) -> bool:
 
 
 def _write_record(target: Path, made: ResearchEnv) -> None:
-    _make_private(target.parent)
+    make_private_directory(target.parent)
     packages = [{"name": one.name, "version": one.version} for one in made.packages]
     content = canonical_json(
         {"format": _FORMAT, "version": made.version, "packages": packages, "installed_at": made.installed_at.isoformat()}
     )
-    partial = _partial(target)
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE_FILE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-    partial.replace(target)
-    _sync_directory(target.parent)
-
-
-def _partial(record: Path) -> Path:
-    return record.with_name(record.name + ".tmp")
+    replace_private(target, content)
 
 
 def _seal(root: Path) -> None:
@@ -138,26 +132,13 @@ def _seal(root: Path) -> None:
         for name in files:
             os.chmod(os.path.join(parent, name), _SEALED_FILE)
         for name in directories:
-            os.chmod(os.path.join(parent, name), _PRIVATE_DIRECTORY)
-
-
-def _make_private(path: Path) -> None:
-    path.mkdir(mode=_PRIVATE_DIRECTORY, exist_ok=True)
-    path.chmod(_PRIVATE_DIRECTORY)
-
-
-def _sync_directory(path: Path) -> None:
-    _synced(path, os.fsync)
+            os.chmod(os.path.join(parent, name), PRIVATE_DIRECTORY)
 
 
 def _sync_file_system(path: Path) -> None:
     """One call for the thousand files that uv wrote."""
-    _synced(path, lambda descriptor: library_call("syncfs", ctypes.c_int(descriptor)))
-
-
-def _synced(path: Path, sync: Callable[[int], object]) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        sync(descriptor)
+        library_call("syncfs", ctypes.c_int(descriptor))
     finally:
         os.close(descriptor)

@@ -38,7 +38,7 @@ _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]*")
 _DAMAGE = (
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, OverflowError, IndexError,
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, OverflowError, IndexError,
 )
 
 

@@ -8,15 +8,15 @@ A row in the database makes a folder count; `tidy` removes what a crash left wit
 """
 
 import os
-import shutil
 import stat
 from pathlib import Path
 
+from agent_builder.capsule.remove_tree import remove_tree
 from agent_builder.capsule.skill_archive import files_digest
 from agent_builder.protocol.ids import new_id
 from agent_builder.protocol.limits import SKILL_BYTES, SKILL_ENTRIES, SKILL_FILE_BYTES
+from agent_builder.storage.private_files import PRIVATE_DIRECTORY, make_private_directory, sync, write_private
 
-_PRIVATE, _PRIVATE_FILE = 0o700, 0o600
 _SEALED_FILE, _SEALED_FOLDER = 0o400, 0o500
 
 
@@ -26,7 +26,7 @@ class SkillDamaged(Exception):
 
 def write_skill(root: Path, digest: str, files: dict[str, bytes]) -> None:
     """Whole or not at all; a folder that is there already stays as it is, unless it was damaged. Raises OSError."""
-    _make_private(root)
+    make_private_directory(root)
     if _intact(root, digest):
         return
     building = root / f".new-{new_id()}"
@@ -37,14 +37,14 @@ def write_skill(root: Path, digest: str, files: dict[str, bytes]) -> None:
                 _seal(Path(folder, name), _SEALED_FILE)
             _seal(Path(folder), _SEALED_FOLDER)
         remove_skill(root, digest)
-        os.chmod(building, _PRIVATE)  # a folder that may not be written in cannot be renamed: its .. changes
+        os.chmod(building, PRIVATE_DIRECTORY)  # a folder that may not be written in cannot be renamed: its .. changes
         building.rename(root / digest)
         _seal(root / digest, _SEALED_FOLDER)
     except BaseException:
-        _remove(building)
+        remove_tree(building)
         raise
-    _sync(root)
-    _sync(root.parent)
+    sync(root)
+    sync(root.parent)
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> None:
@@ -52,16 +52,8 @@ def write_files(folder: Path, files: dict[str, bytes]) -> None:
     for path, content in files.items():
         target = folder / path
         for parent in reversed(target.relative_to(folder).parents):
-            _make_private(folder / parent)
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE_FILE)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-
-
-def _make_private(folder: Path) -> None:
-    if not folder.is_dir():
-        folder.mkdir(mode=_PRIVATE)
-        folder.chmod(_PRIVATE)
+            make_private_directory(folder / parent)
+        write_private(target, content)
 
 
 def read_skill(root: Path, digest: str) -> dict[str, bytes]:
@@ -98,10 +90,10 @@ def remove_skill(root: Path, digest: str) -> None:
     if place.is_symlink() or not place.exists():
         return
     gone = root / f".gone-{new_id()}"
-    place.chmod(_PRIVATE)
+    place.chmod(PRIVATE_DIRECTORY)
     place.rename(gone)
-    _sync(root)
-    _remove(gone)
+    sync(root)
+    remove_tree(gone)
 
 
 def tidy(root: Path, digests: frozenset[str]) -> frozenset[str]:
@@ -110,7 +102,7 @@ def tidy(root: Path, digests: frozenset[str]) -> frozenset[str]:
         return frozenset()
     for path in root.iterdir():
         if path.name not in digests:
-            _remove(path)
+            remove_tree(path)
     return frozenset(path.name for path in root.iterdir() if path.is_dir() and not path.is_symlink())
 
 
@@ -127,27 +119,4 @@ def _content(path: Path, most: int) -> bytes:
 
 def _seal(path: Path, mode: int) -> None:
     path.chmod(mode)
-    _sync(path)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove(path: Path) -> None:
-    """A link is removed, never followed."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-        return
-    if not path.exists():
-        return
-    path.chmod(_PRIVATE)
-    for parent, names, _ in os.walk(path):
-        for name in names:
-            if not Path(parent, name).is_symlink():
-                Path(parent, name).chmod(_PRIVATE)
-    shutil.rmtree(path)
+    sync(path)

@@ -19,10 +19,11 @@ import agent_builder
 from agent_builder.protocol.digest import canonical_json, digest_bytes
 from agent_builder.protocol.errors import SandboxFailed
 from agent_builder.sandbox.bpf_build import build_programs
+from agent_builder.storage.private_files import write_private
 
 _MODULES = {
     "protocol": ("digest", "frames", "framing", "ids", "limits", "tool_catalog", "toolspec"),
-    "sandbox": ("command_stub", "confine", "landlock", "linux_calls", "probes", "profiles", "rlimits", "seccomp", "skill_script"),
+    "sandbox": ("command_stub", "confine", "landlock", "linux_calls", "probes", "profiles", "released", "rlimits", "seccomp", "skill_script"),
     "worker": ("document_docx", "document_html", "document_pdf", "document_stub", "document_text", "host_link", "kernel"),
 }
 _PROGRAMS = {"command": "sandbox.command_stub", "document": "worker.document_stub"}
@@ -115,6 +116,4 @@ def _digest(path: Path) -> str:
 def _write(path: Path, content: bytes) -> None:
     for directory in reversed(path.parents):
         directory.mkdir(mode=0o700, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
+    write_private(path, content)

@@ -8,10 +8,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from agent_builder.protocol.limits import COMMAND_NOT_EXECUTABLE_EXIT, COMMAND_REFUSED_EXIT, HANDSHAKE_BYTES
-from agent_builder.sandbox.confine import confine, require_confined
+from agent_builder.protocol.limits import COMMAND_NOT_EXECUTABLE_EXIT, COMMAND_REFUSED_EXIT
 from agent_builder.sandbox.profiles import (
     COMMAND_BASH,
     COMMAND_COMPILE,
@@ -21,6 +20,7 @@ from agent_builder.sandbox.profiles import (
     Grants,
     Profile,
 )
+from agent_builder.sandbox.released import released
 
 BASH_BUILTINS = ("printf", "pwd", "true", "false")
 _BASH_ARGUMENTS = ("bash", "--norc", "--noprofile", "-p", "-c", 'builtin "$@"', "b")
@@ -28,7 +28,6 @@ GIT_ARGUMENTS = (
     "git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false",
     "status", "--porcelain=v1", "--branch", "--untracked-files=no", "--ignore-submodules=all", "--no-renames",
 )
-READY = b'{"ready":true}\n'
 ENCODINGS = ("gb18030", "gbk", "big5", "shift_jis", "euc_jp", "euc_kr", "latin_1", "utf_16", "utf_8_sig", "cp1252")
 
 
@@ -36,23 +35,12 @@ def main(worker_env: str) -> int:
     """The exit code; does not return when the process becomes Bash or Git."""
     profile = PROFILES[sys.argv[1]]
     grants = Grants(*(tuple(paths) for paths in json.loads(sys.argv[2])))
-    with open(os.path.join(worker_env, f"{profile.program}.bpf"), "rb") as file:
-        program = file.read()
+    qualify = sys.argv[3:] == ["--qualify"]
     if profile is COMMAND_COMPILE:
         import_encodings()
-    qualify = import_probes() if sys.argv[3:] == ["--qualify"] else None
-    if profile is SKILL_SCRIPT and qualify is None:
+    if profile is SKILL_SCRIPT and not qualify:
         _import_for_scripts()
-    confine(profile, grants, program)
-    require_confined()
-    os.write(1, READY)
-    release = read_line()
-    if not release:
-        return COMMAND_REFUSED_EXIT
-    message = json.loads(release)
-    if qualify is not None:
-        return qualify(message["probe"])
-    return _act(profile, grants, [str(argument) for argument in message["arguments"]], worker_env)
+    return _act(profile, grants, released(profile, grants, worker_env, qualify=qualify), worker_env)
 
 
 def _act(profile: Profile, grants: Grants, arguments: list[str], worker_env: str) -> int:
@@ -128,28 +116,3 @@ def import_encodings() -> None:
     warnings.simplefilter("ignore")
     for name in ENCODINGS:
         codecs.lookup(name)
-
-
-def read_line() -> bytes:
-    """One line from stdin with its line feed; empty when stdin ended before it."""
-    line = b""
-    while not line.endswith(b"\n") and len(line) < HANDSHAKE_BYTES:
-        part = os.read(0, HANDSHAKE_BYTES - len(line))
-        if not part:
-            return b""
-        line += part
-    return line
-
-
-def import_probes() -> Callable[[dict[str, list[object]]], int]:
-    """The start-up qualification: tries attacks instead of a command, then dies of the last."""
-    from agent_builder.sandbox.probes import PROBES, Targets, run_probes, x32_call
-
-    def qualify(request: dict[str, list[object]]) -> int:
-        found = run_probes(Targets(*request["targets"]), list(PROBES))  # type: ignore[arg-type]
-        os.write(1, json.dumps(found).encode() + b"\n")
-        if request.get("then_die"):
-            x32_call()
-        return 0
-
-    return qualify

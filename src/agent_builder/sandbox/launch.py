@@ -61,9 +61,6 @@ def document_command(kind: str, worker_env: Path, copy: Path, library: Path | No
     return command, {"LC_ALL": "C.UTF-8"}
 
 
-READY_LINE = b'{"ready":true}\n'
-
-
 def release_line(arguments: list[str]) -> bytes:
     """Raises ValueError when the line would be longer than the command reads."""
     line = json.dumps({"arguments": arguments}).encode() + b"\n"

@@ -14,8 +14,7 @@ from agent_builder.protocol.errors import AgentDamaged
 from agent_builder.protocol.limits import JOURNAL_SIZE_LIMIT_BYTES, QUICK_CHECK_BYTES, SQLITE_BUSY_MS, WAL_PAGES
 from agent_builder.storage.faults import storage_faults
 from agent_builder.storage.migrations import Migration
-
-_PRIVATE = 0o600
+from agent_builder.storage.private_files import PRIVATE_FILE, sync
 
 
 def open_writer(path: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
@@ -48,9 +47,9 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 def create_private(path: Path) -> None:
     """The file exists with mode 0600 before SQLite sees it, whatever the umask; SQLite gives -wal and -shm the same mode."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
     try:
-        os.fchmod(descriptor, _PRIVATE)
+        os.fchmod(descriptor, PRIVATE_FILE)
     finally:
         os.close(descriptor)
 
@@ -90,17 +89,9 @@ def _copy(conn: sqlite3.Connection, path: Path, version: int) -> None:
     create_private(partial)
     with closing(connect(partial)) as target:
         conn.backup(target)
-    _sync(partial)
+    sync(partial)
     partial.replace(copy)
-    _sync(path.parent)
+    sync(path.parent)
     for older in path.parent.glob(f"{path.name}.before-*"):
         if older != copy:
             older.unlink()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,7 +7,6 @@ commands: one at a time in the whole Gateway, so that its memory and processor a
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from agent_builder.protocol.limits import (
 )
 from agent_builder.protocol.ports import Clock
 from agent_builder.sandbox.launch import document_command
+from agent_builder.storage.private_files import write_private
 from agent_builder.tools.calls import CapabilityResult, refused
 from agent_builder.tools.document_answer import Asked, result_of
 from agent_builder.tools.document_format import Kind, kind_of
@@ -86,13 +86,7 @@ def _document(path: str, place: DocumentPlace) -> tuple[FileVersion, Kind, bytes
 async def _parsed(kind: Kind, data: bytes, first: int, most: int, place: DocumentPlace) -> CommandEnd:
     async with private_directory(place.directory) as directory:
         copy = directory / _COPY
-        await in_a_thread(_write, copy, data)
+        await in_a_thread(write_private, copy, data)
         library = place.library if kind in _NEEDS_LIBRARY else None
         launch = document_command(kind, place.worker_env, copy, library)
         return await run_handshake(launch, directory, [str(first), str(most)], _BOUNDS, place.clock)
-
-
-def _write(copy: Path, data: bytes) -> None:
-    descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)

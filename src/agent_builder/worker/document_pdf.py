@@ -45,7 +45,7 @@ def _opened(pypdf: ModuleType, file: object) -> Any:
         reader = pypdf.PdfReader(file)
         if reader.is_encrypted and not reader.decrypt(""):
             raise DocumentFault("encrypted")
-    except (pypdf.errors.FileNotDecryptedError, pypdf.errors.DependencyError, NotImplementedError) as error:
+    except (pypdf.errors.FileNotDecryptedError, pypdf.errors.DependencyError, NotImplementedError) as error:  # the last: of a cipher that pypdf does not know
         raise DocumentFault("encrypted") from error
     return reader
 

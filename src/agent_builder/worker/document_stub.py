@@ -12,10 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from agent_builder.protocol.limits import COMMAND_REFUSED_EXIT, DOCUMENT_AHEAD_S, DOCUMENT_PARSE_S
-from agent_builder.sandbox.command_stub import READY, import_probes, read_line
-from agent_builder.sandbox.confine import confine, require_confined
+from agent_builder.protocol.limits import DOCUMENT_AHEAD_S, DOCUMENT_PARSE_S
 from agent_builder.sandbox.profiles import DOCUMENT, Grants
+from agent_builder.sandbox.released import released
 from agent_builder.worker import document_docx, document_html, document_pdf
 from agent_builder.worker.document_text import DocumentFault, Found, TextRange, read_plain
 
@@ -29,21 +28,9 @@ class TimeUp(BaseException):
 
 def main(worker_env: str) -> int:
     kind, grants, library = sys.argv[1], Grants(*(tuple(paths) for paths in json.loads(sys.argv[2]))), sys.argv[3]
-    with open(os.path.join(worker_env, f"{DOCUMENT.program}.bpf"), "rb") as file:
-        program = file.read()
     read = prepared(kind, library)
-    qualify = import_probes() if sys.argv[4:] == ["--qualify"] else None
     signal.signal(signal.SIGXCPU, _time_is_up)
-    confine(DOCUMENT, grants, program)
-    require_confined()
-    os.write(1, READY)
-    release = read_line()
-    if not release:
-        return COMMAND_REFUSED_EXIT
-    message = json.loads(release)
-    if qualify is not None:
-        return qualify(message["probe"])
-    first, most = map(int, message["arguments"])
+    first, most = map(int, released(DOCUMENT, grants, worker_env, qualify=sys.argv[4:] == ["--qualify"]))
     _write(json.dumps(extract(read, grants.read[0], first, most)).encode())
     return 0
 
